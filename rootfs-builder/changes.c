@@ -17,13 +17,13 @@
 #include "proto/syscalls.h"
 
 /* A directory above the current entry. */
-struct level {
-    struct level *up; /* NULL: the top */
-    size_t len;       /* length of its path */
-    bool told;        /* the directory's record is written; the top needs none */
+struct changes_level {
+    struct changes_level *up; /* NULL: the top */
+    size_t len;               /* length of its path */
+    bool told;                /* the directory's record is written; the top needs none */
 };
 
-struct walk {
+struct changes_walk {
     const struct changes_options *o; /* borrowed */
     const struct changes_sink *sink; /* borrowed */
     struct opaque opaque;
@@ -31,12 +31,12 @@ struct walk {
     char path[1 + PATH_ROOM]; /* the current entry's path; path[0] is '/' */
 };
 
-static int walk_too_many(const struct walk *w, struct err *err)
+static int walk_too_many(const struct changes_walk *w, struct err *err)
 {
     return err_set(err, -E2BIG, "more than %" PRIu64 " entries", w->o->entries);
 }
 
-static int walk_count(struct walk *w, struct err *err)
+static int walk_count(struct changes_walk *w, struct err *err)
 {
     if (w->entries >= w->o->entries)
         return walk_too_many(w, err);
@@ -48,7 +48,7 @@ static int walk_count(struct walk *w, struct err *err)
 
 /* ---- records ---- */
 
-static int record_put(struct walk *w, char kind, size_t len, struct err *err)
+static int record_put(struct changes_walk *w, char kind, size_t len, struct err *err)
 {
     int r = w->sink->bytes(w->sink->data, &kind, 1, err);
 
@@ -57,7 +57,7 @@ static int record_put(struct walk *w, char kind, size_t len, struct err *err)
     return r < 0 ? r : w->sink->bytes(w->sink->data, "", 1, err);
 }
 
-static int record_write_dirs(struct walk *w, struct level *l, struct err *err)
+static int record_write_dirs(struct changes_walk *w, struct changes_level *l, struct err *err)
 {
     int r;
 
@@ -72,7 +72,7 @@ static int record_write_dirs(struct walk *w, struct level *l, struct err *err)
 
 /* Writes a record for w->path, an entry of the directory l, after those of the directories above.
  */
-static int record_write(struct walk *w, struct level *l, char kind, struct err *err)
+static int record_write(struct changes_walk *w, struct changes_level *l, char kind, struct err *err)
 {
     int r = record_write_dirs(w, l, err);
 
@@ -81,13 +81,13 @@ static int record_write(struct walk *w, struct level *l, char kind, struct err *
 
 /* ---- the trees ---- */
 
-static const char *walk_relative_path(const struct walk *w)
+static const char *walk_relative_path(const struct changes_walk *w)
 {
     return w->path[1] != '\0' ? w->path + 1 : ".";
 }
 
 /* Stats w->path in a tree. Returns 1, or 0 if it does not exist. */
-static int tree_stat(const struct walk *w, int tree, struct stat *ret, struct err *err)
+static int tree_stat(const struct changes_walk *w, int tree, struct stat *ret, struct err *err)
 {
     auto_close int fd =
         sys_openat2(tree, walk_relative_path(w), O_PATH | O_NOFOLLOW, 0, OPEN_PLAIN);
@@ -100,7 +100,7 @@ static int tree_stat(const struct walk *w, int tree, struct stat *ret, struct er
 }
 
 /* Reads the names in the directory w->path of a tree; none if it does not exist. */
-static int tree_list(const struct walk *w, int tree, struct names *ret, struct err *err)
+static int tree_list(const struct changes_walk *w, int tree, struct names *ret, struct err *err)
 {
     auto_close int fd =
         sys_openat2(tree, walk_relative_path(w), O_RDONLY | O_DIRECTORY, 0, OPEN_PLAIN);
@@ -117,7 +117,7 @@ static int tree_list(const struct walk *w, int tree, struct names *ret, struct e
     return r < 0 ? err_errno(err, r, "read the directory") : 0;
 }
 
-static int walk_push_name(struct walk *w, size_t len, const char *name, struct err *err)
+static int walk_push_name(struct changes_walk *w, size_t len, const char *name, struct err *err)
 {
     size_t n = strlen(name), slash = len > 1;
 
@@ -140,13 +140,14 @@ static bool is_same_directory(const struct stat *a, const struct stat *b)
            a->st_mtim.tv_sec == b->st_mtim.tv_sec && a->st_mtim.tv_nsec == b->st_mtim.tv_nsec;
 }
 
-static int walk_directory(struct walk *w, struct level *l, bool below, struct err *err);
+static int walk_directory(struct changes_walk *w, struct changes_level *l, bool below,
+                          struct err *err);
 
 /* Compares w->path; lower: the entry that it covers, or NULL. */
-static int walk_entry(struct walk *w, struct level *l, const struct stat *upper,
+static int walk_entry(struct changes_walk *w, struct changes_level *l, const struct stat *upper,
                       const struct stat *lower, struct err *err)
 {
-    struct level own = {.up = l, .len = strlen(w->path)};
+    struct changes_level own = {.up = l, .len = strlen(w->path)};
     bool merged = S_ISDIR(upper->st_mode) && lower != NULL && S_ISDIR(lower->st_mode);
     int r = 0;
 
@@ -160,7 +161,8 @@ static int walk_entry(struct walk *w, struct level *l, const struct stat *upper,
 }
 
 /* Writes a record for each entry below that an opaque directory hides and does not replace. */
-static int walk_hidden(struct walk *w, struct level *l, const struct names *upper, struct err *err)
+static int walk_hidden(struct changes_walk *w, struct changes_level *l, const struct names *upper,
+                       struct err *err)
 {
     struct names lower;
     int r = tree_list(w, w->o->lower_fd, &lower, err);
@@ -181,7 +183,8 @@ static int walk_hidden(struct walk *w, struct level *l, const struct names *uppe
 }
 
 /* below: the lower tree has a directory of this path, too. */
-static int walk_directory(struct walk *w, struct level *l, bool below, struct err *err)
+static int walk_directory(struct changes_walk *w, struct changes_level *l, bool below,
+                          struct err *err)
 {
     struct names names;
     int r = tree_list(w, w->o->upper_fd, &names, err);
@@ -212,8 +215,8 @@ static int walk_directory(struct walk *w, struct level *l, bool below, struct er
 int tree_changes(const struct changes_options *o, const struct changes_sink *sink,
                  uint64_t *ret_entries, char *reterr_entry, struct err *err)
 {
-    struct level top = {.len = 1, .told = true};
-    struct walk *w = calloc(1, sizeof(*w));
+    struct changes_level top = {.len = 1, .told = true};
+    struct changes_walk *w = calloc(1, sizeof(*w));
     int r;
 
     reterr_entry[0] = '\0';

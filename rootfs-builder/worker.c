@@ -32,7 +32,7 @@
 
 enum { PIPE_BYTES = 1 << 20 };
 
-struct part {
+struct worker_part {
     pid_t pid;  /* 0: there is none */
     int report; /* owned; FD_NONE: it has exited */
     bool done;
@@ -47,7 +47,7 @@ struct worker {
     const int *parents;
     size_t parent_count;
     struct shown *shown; /* shared with the parts */
-    struct part codec, parser;
+    struct worker_part codec, parser;
     /* [0]: the tar stream. [1]: PACK: the archive; SPLIT: the current file. */
     struct lane lanes[2];
     int contents;   /* owned: SPLIT's pipe of contents, while no file is copied */
@@ -79,7 +79,7 @@ static int fd_set_nonblocking(int fd)
 typedef void part_fn(const struct part_request *q);
 
 /* Forks a part; closes the child's ends here. */
-static int worker_start_part(struct worker *w, struct part *p, part_fn *fn, int in, int out,
+static int worker_start_part(struct worker *w, struct worker_part *p, part_fn *fn, int in, int out,
                              bool with_tree)
 {
     struct part_request q = {
@@ -209,7 +209,7 @@ static int part_failed(struct worker *w, const struct worker_msg *m)
 }
 
 /* A part has exited without DONE or FAILED. */
-static int part_died(struct worker *w, const struct part *p, const char *name)
+static int part_died(struct worker *w, const struct worker_part *p, const char *name)
 {
     int status = 0;
 
@@ -237,7 +237,7 @@ static int part_entry(struct worker *w, const struct worker_msg *m)
     return r;
 }
 
-static int on_part_message(struct worker *w, struct part *p, const char *name)
+static int on_part_message(struct worker *w, struct worker_part *p, const char *name)
 {
     struct worker_msg m;
     int fd = FD_NONE, r;
@@ -293,7 +293,7 @@ static int on_supervisor_message(struct worker *w)
 /* ---- streams ---- */
 
 /* Closes the reader's pipe only if the writer has confirmed the end with DONE. */
-static void lane_pass_eof(struct lane *l, const struct part *source)
+static void lane_pass_eof(struct lane *l, const struct worker_part *source)
 {
     if (l->ended && source->done && l->to >= 0)
         (void)close(take_fd(&l->to));

@@ -122,7 +122,7 @@ static read_fn *const readers[] = {
 };
 
 /* A query being decoded. */
-struct decoding {
+struct query_decoding {
     const struct query_field *fields; /* NULL: none */
     void *dst;
     uint64_t seen;              /* bit i: row i had a value */
@@ -130,14 +130,14 @@ struct decoding {
     struct query_rest *ignored; /* NULL: unknown parameters are refused */
 };
 
-static int decoding_count_key(struct decoding *d, struct err *err)
+static int decoding_count_key(struct query_decoding *d, struct err *err)
 {
     if (++d->keys > QUERY_KEYS_MAX)
         return err_set(err, -E2BIG, "more than %d query parameters", QUERY_KEYS_MAX);
     return 0;
 }
 
-static int decoding_take_unknown(struct decoding *d, const char *key, struct err *err)
+static int decoding_take_unknown(struct query_decoding *d, const char *key, struct err *err)
 {
     if (d->ignored == NULL)
         return err_set(err, -EINVAL, "%s: unknown parameter", key);
@@ -147,7 +147,7 @@ static int decoding_take_unknown(struct decoding *d, const char *key, struct err
 }
 
 /* Decodes one "key=value" of len bytes in place. Overwrites the byte after it. */
-static int decoding_take_pair(struct decoding *d, char *pair, size_t len, struct err *err)
+static int decoding_take_pair(struct query_decoding *d, char *pair, size_t len, struct err *err)
 {
     const struct query_field *fields = d->fields;
     char *equals = memchr(pair, '=', len);
@@ -182,7 +182,7 @@ static int check_required(const struct query_field *fields, uint64_t seen, struc
     return 0;
 }
 
-static int decoding_run(struct decoding *d, char *query, struct err *err)
+static int decoding_run(struct query_decoding *d, char *query, struct err *err)
 {
     int r;
 
@@ -206,7 +206,7 @@ static int decoding_run(struct decoding *d, char *query, struct err *err)
 
 int query_decode(char *query, const struct query_field *fields, void *dst, struct err *err)
 {
-    struct decoding d = {.fields = fields, .dst = dst};
+    struct query_decoding d = {.fields = fields, .dst = dst};
 
     return decoding_run(&d, query, err);
 }
@@ -214,7 +214,7 @@ int query_decode(char *query, const struct query_field *fields, void *dst, struc
 int query_decode_known(char *query, const struct query_field *fields, void *dst,
                        struct query_rest *ret_ignored, struct err *err)
 {
-    struct decoding d = {.fields = fields, .dst = dst, .ignored = ret_ignored};
+    struct query_decoding d = {.fields = fields, .dst = dst, .ignored = ret_ignored};
 
     *ret_ignored = (struct query_rest){.first = NULL};
     return decoding_run(&d, query, err);

@@ -47,14 +47,14 @@ int percent_decode(char *dst, const char *src, size_t len, bool plus)
 enum part_kind { PART_LITERAL, PART_NAME, PART_REST, PART_RAW };
 
 /* One segment of a pattern, by pointers into it. */
-struct part {
+struct route_part {
     enum part_kind kind;
     const char *text;
     size_t len;
 };
 
 /* Returns the next segment of the rest of a pattern ("/a/{b}"); false at its end. */
-static bool pattern_next_part(const char **pattern, struct part *p)
+static bool pattern_next_part(const char **pattern, struct route_part *p)
 {
     const char *start = *pattern;
 
@@ -82,7 +82,7 @@ static bool pattern_next_part(const char **pattern, struct part *p)
 
 static size_t pattern_count_parts(const char *pattern, bool *has_rest, bool *has_raw)
 {
-    struct part p;
+    struct route_part p;
     size_t n = 0;
 
     *has_rest = *has_raw = false;
@@ -97,7 +97,7 @@ static int pattern_check(const struct route *route, struct err *err)
 {
     const char *rest = route->pattern;
     size_t names = 0, rests = 0;
-    struct part p = {.kind = PART_LITERAL};
+    struct route_part p = {.kind = PART_LITERAL};
 
     while (pattern_next_part(&rest, &p)) {
         bool braces = memchr(p.text, '{', p.len) != NULL || memchr(p.text, '}', p.len) != NULL;
@@ -189,7 +189,7 @@ static bool pattern_matches(const char *pattern, const struct path *path, size_t
 {
     size_t have = path->count - first, parts;
     const char *rest = pattern;
-    struct part p;
+    struct route_part p;
     bool has_rest, has_raw;
 
     parts = pattern_count_parts(pattern, &has_rest, &has_raw);
@@ -239,7 +239,7 @@ static int route_take_params(const struct route *route, const struct path *path,
 {
     size_t have = path->count - first, parts, n = 0;
     const char *rest = route->pattern;
-    struct part p;
+    struct route_part p;
     bool has_rest, has_raw;
 
     parts = pattern_count_parts(route->pattern, &has_rest, &has_raw);

@@ -36,15 +36,15 @@ struct head {
     uint64_t base; /* logical offset of the first record */
 };
 
-struct record {
+struct record_head {
     uint16_t magic;
     uint8_t stream, whole;
     uint32_t len;
     int64_t time_ns;
 };
-_Static_assert(sizeof(struct head) == 16 && sizeof(struct record) == 16, "no padding");
+_Static_assert(sizeof(struct head) == 16 && sizeof(struct record_head) == 16, "no padding");
 
-struct segment {
+struct console_segment {
     int fd;              /* owned; -1 = none */
     uint64_t base, size; /* records lie at base .. base + size */
 };
@@ -54,7 +54,7 @@ struct console {
     struct exec_io *io;      /* owned; NULL = nothing runs, or its sockets are not there yet */
     struct console_client *clients;
     struct console_watcher *watchers, *next_watcher;
-    struct segment segments[SEGMENTS];
+    struct console_segment segments[SEGMENTS];
     int current;
     bool opened, lossy; /* lossy: the disk is full, which has been said */
 };
@@ -70,7 +70,7 @@ static uint64_t console_segment_max(const struct console *c)
 static uint64_t segment_whole_size(int fd, uint64_t size)
 {
     uint64_t at = 0;
-    struct record r;
+    struct record_head r;
 
     while (at + sizeof(r) <= size) {
         if (pread(fd, &r, sizeof(r), (off_t)(sizeof(struct head) + at)) != (ssize_t)sizeof(r) ||
@@ -81,7 +81,7 @@ static uint64_t segment_whole_size(int fd, uint64_t size)
     return at;
 }
 
-static int segment_begin(struct segment *g, uint64_t base)
+static int segment_begin(struct console_segment *g, uint64_t base)
 {
     const struct head head = {.magic = HEAD_MAGIC, .base = base};
 
@@ -93,7 +93,7 @@ static int segment_begin(struct segment *g, uint64_t base)
 }
 
 /* A segment that was never written, or cannot be read, counts as empty. */
-static bool segment_load(struct segment *g)
+static bool segment_load(struct console_segment *g)
 {
     struct head head;
     struct stat st;
@@ -156,9 +156,9 @@ static void console_close_log(struct console *c)
 }
 
 /* The current segment, or the next when there is no room for len bytes in it. NULL: no disk. */
-static struct segment *console_segment_for(struct console *c, size_t len)
+static struct console_segment *console_segment_for(struct console *c, size_t len)
 {
-    struct segment *g = &c->segments[c->current];
+    struct console_segment *g = &c->segments[c->current];
     uint64_t base = g->base + g->size;
 
     if (g->size == 0 || g->size + len <= console_segment_max(c))
@@ -170,7 +170,7 @@ static struct segment *console_segment_for(struct console *c, size_t len)
 
 static bool console_append_records(struct console *c, const char *data, size_t len)
 {
-    struct segment *g = console_segment_for(c, len);
+    struct console_segment *g = console_segment_for(c, len);
     off_t at = g != NULL ? (off_t)(sizeof(struct head) + g->size) : 0;
 
     if (g == NULL)
@@ -211,11 +211,11 @@ static void console_log(struct console *c, int stream, const char *bytes, size_t
         size_t most = len < CONSOLE_RECORD_MAX ? len : CONSOLE_RECORD_MAX;
         const char *end = memchr(bytes, '\n', most);
         size_t n = end != NULL ? (size_t)(end - bytes) + 1 : most;
-        const struct record r = {.magic = RECORD_MAGIC,
-                                 .stream = (uint8_t)stream,
-                                 .whole = end != NULL,
-                                 .len = (uint32_t)n,
-                                 .time_ns = now};
+        const struct record_head r = {.magic = RECORD_MAGIC,
+                                      .stream = (uint8_t)stream,
+                                      .whole = end != NULL,
+                                      .len = (uint32_t)n,
+                                      .time_ns = now};
 
         if (filled + sizeof(r) + n > sizeof(out)) {
             console_append(c, out, filled);
@@ -230,9 +230,10 @@ static void console_log(struct console *c, int stream, const char *bytes, size_t
     console_append(c, out, filled);
 }
 
-static const struct segment *console_segment_at(const struct console *c, uint64_t *offset)
+static const struct console_segment *console_segment_at(const struct console *c, uint64_t *offset)
 {
-    const struct segment *now = &c->segments[c->current], *old = &c->segments[1 - c->current];
+    const struct console_segment *now = &c->segments[c->current],
+                                 *old = &c->segments[1 - c->current];
     /* The older one is of use only where the newer goes on from it. */
     bool joined = old->size > 0 && old->base + old->size == now->base;
 
@@ -250,8 +251,8 @@ int console_read(struct sandbox *s, uint64_t *offset, struct console_record *ret
 {
     static char bytes[CONSOLE_RECORD_MAX]; /* one at a time: the loop has one thread */
     struct console *c = s->parts.console;
-    const struct segment *g;
-    struct record r;
+    const struct console_segment *g;
+    struct record_head r;
     off_t at;
 
     if (c == NULL || console_open_log(c, NULL) < 0)

@@ -44,9 +44,9 @@ struct passing {
 };
 
 /* A socket that the launcher has been asked for. */
-struct opening {
+struct door_opening {
     struct sandbox *s; /* a reference */
-    struct opening *next, **link;
+    struct door_opening *next, **link;
     struct door *door; /* NULL: it has gone */
     uint16_t port;
     int64_t until;
@@ -61,14 +61,14 @@ struct door {
     struct listener *listener;
     uint16_t port; /* that it listens at; 0: none */
     struct passing *passings;
-    struct opening *openings;
+    struct door_opening *openings;
     unsigned count;
 };
 
 struct publish_look {
     struct watch watch; /* first */
     struct sandbox *s;  /* borrowed: the caller cancels before its end */
-    struct opening *opening;
+    struct door_opening *opening;
     struct deadline clock;
     int fd;
     void (*cb)(void *data, int r);
@@ -194,7 +194,7 @@ static void on_door_client(void *data, int fd, const struct sockaddr *peer)
 
 /* ---- opening ---- */
 
-static void opening_end(struct opening *o, int r, const struct err *err)
+static void opening_end(struct door_opening *o, int r, const struct err *err)
 {
     struct sandbox *s = o->s;
 
@@ -227,11 +227,12 @@ static int door_use_socket(struct door *d, uint16_t port, int fd, struct err *er
     return 0;
 }
 
-static int opening_ask(struct opening *o, struct err *err);
+static int opening_ask(struct door_opening *o, struct err *err);
 
 static void on_opening_again(struct deadline *clock)
 {
-    struct opening *o = (struct opening *)(void *)((char *)clock - offsetof(struct opening, again));
+    struct door_opening *o =
+        (struct door_opening *)(void *)((char *)clock - offsetof(struct door_opening, again));
     struct err err = ERR_NONE;
 
     if (opening_ask(o, &err) < 0)
@@ -241,7 +242,7 @@ static void on_opening_again(struct deadline *clock)
 static void on_listen_reply(void *data, int r, const struct launch_reply *reply, int fds[2],
                             const struct err *err)
 {
-    struct opening *o = data;
+    struct door_opening *o = data;
     struct err own = ERR_NONE;
 
     (void)reply;
@@ -263,7 +264,7 @@ static void on_listen_reply(void *data, int r, const struct launch_reply *reply,
     opening_end(o, r, err);
 }
 
-static int opening_ask(struct opening *o, struct err *err)
+static int opening_ask(struct door_opening *o, struct err *err)
 {
     struct address at = {.family = 4, .bytes = DOOR_BYTES, .port = o->port};
     auto_buf struct buf b = BUF_INIT(0);
@@ -278,23 +279,23 @@ static int opening_ask(struct opening *o, struct err *err)
     return launcher_client_send(o->s->sup->launcher, &b, on_listen_reply, o, err);
 }
 
-static struct opening *opening_new(struct door *d, uint16_t port, door_cb *cb, void *data,
-                                   struct err *err)
+static struct door_opening *opening_new(struct door *d, uint16_t port, door_cb *cb, void *data,
+                                        struct err *err)
 {
-    struct opening *o = calloc(1, sizeof(*o));
+    struct door_opening *o = calloc(1, sizeof(*o));
 
     if (o == NULL) {
         (void)err_errno(err, -ENOMEM, "door");
         return NULL;
     }
-    *o = (struct opening){.s = d->s,
-                          .door = d,
-                          .next = d->openings,
-                          .link = &d->openings,
-                          .port = port,
-                          .until = clock_mono_ms() + DOOR_OPENING_MS,
-                          .cb = cb,
-                          .data = data};
+    *o = (struct door_opening){.s = d->s,
+                               .door = d,
+                               .next = d->openings,
+                               .link = &d->openings,
+                               .port = port,
+                               .until = clock_mono_ms() + DOOR_OPENING_MS,
+                               .cb = cb,
+                               .data = data};
     if (opening_ask(o, err) < 0) {
         free(o);
         return NULL;
@@ -354,11 +355,11 @@ static void door_end_passings(struct door *d)
 
 static void door_end_openings(struct door *d)
 {
-    struct opening *o = take(d->openings);
+    struct door_opening *o = take(d->openings);
     struct err err = ERR_NONE;
 
     (void)err_set(&err, -ECANCELED, "sandbox %s is ended", sandbox_name(d->s));
-    for (struct opening *next; o != NULL; o = next) {
+    for (struct door_opening *next; o != NULL; o = next) {
         door_cb *cb = o->cb;
 
         next = o->next;

@@ -25,7 +25,7 @@ enum {
 };
 
 /* A socket that the egress engine has requested. */
-struct opening {
+struct egress_socket_opening {
     struct net_socket_wait wait; /* first member; used for a socket of the pool */
     /* A reference. NULL: a socket of the pool, which does not outlive the sandbox. */
     struct sandbox *s;
@@ -37,7 +37,7 @@ struct opening {
 
 static void on_pool_socket(struct net_socket_wait *w, int r, const struct err *err)
 {
-    struct opening *o = (struct opening *)(void *)w;
+    struct egress_socket_opening *o = (struct egress_socket_opening *)(void *)w;
     dns_socket_fn *cb = o->cb;
     void *who = o->who;
 
@@ -45,7 +45,8 @@ static void on_pool_socket(struct net_socket_wait *w, int r, const struct err *e
     cb(who, r < 0 ? r : 0, r < 0 ? FD_NONE : r, err);
 }
 
-static int open_direct(struct sandbox *s, int family, struct opening *o, struct err *err)
+static int open_direct(struct sandbox *s, int family, struct egress_socket_opening *o,
+                       struct err *err)
 {
     if (s->net.place.box4.family == 0)
         return err_set(err, -ENETUNREACH, "it has no network: only handlers are reached");
@@ -64,7 +65,7 @@ int egress_spare(void *data, int family)
 static void on_launcher_socket(void *data, int r, const struct launch_reply *reply, int fds[2],
                                const struct err *err)
 {
-    struct opening *o = data;
+    struct egress_socket_opening *o = data;
     struct err own = ERR_NONE;
 
     (void)reply;
@@ -79,8 +80,8 @@ static void on_launcher_socket(void *data, int r, const struct launch_reply *rep
     free(o);
 }
 
-static int send_want(struct sandbox *s, const struct egress_want *w, struct opening *o,
-                     struct err *err)
+static int send_want(struct sandbox *s, const struct egress_want *w,
+                     struct egress_socket_opening *o, struct err *err)
 {
     auto_buf struct buf b = BUF_INIT(0);
     int r;
@@ -99,8 +100,8 @@ static int send_want(struct sandbox *s, const struct egress_want *w, struct open
     return r < 0 ? r : launcher_client_send(s->sup->launcher, &b, on_launcher_socket, o, err);
 }
 
-static int open_other(struct sandbox_egress *e, const struct egress_want *want, struct opening *o,
-                      struct err *err)
+static int open_other(struct sandbox_egress *e, const struct egress_want *want,
+                      struct egress_socket_opening *o, struct err *err)
 {
     int r;
 
@@ -126,12 +127,12 @@ int egress_open_socket(void *data, const struct egress_want *want, dns_socket_fn
                        void **ret_handle, struct err *err)
 {
     struct sandbox_egress *e = data;
-    struct opening *o = calloc(1, sizeof(*o));
+    struct egress_socket_opening *o = calloc(1, sizeof(*o));
     int r;
 
     if (o == NULL)
         return err_errno(err, -ENOMEM, "egress");
-    *o = (struct opening){.cb = cb, .who = who};
+    *o = (struct egress_socket_opening){.cb = cb, .who = who};
     if (want->kind == EGRESS_DIRECT)
         r = open_direct(e->s, want->family, o, err);
     else
@@ -146,7 +147,7 @@ int egress_open_socket(void *data, const struct egress_want *want, dns_socket_fn
 
 void egress_cancel_socket(void *handle)
 {
-    struct opening *o = handle;
+    struct egress_socket_opening *o = handle;
 
     o->cb = NULL;
     if (o->s != NULL)

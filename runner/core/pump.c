@@ -9,9 +9,10 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include "base/terminal.h"
+
 enum {
-    SAFE_WRITE = 4096, /* PIPE_BUF: what a writable terminal or pipe takes without blocking */
-    DRAIN_READS = 16,  /* of a terminal at a time: it hands out 4 KiB at most, and others wait */
+    DRAIN_READS = 16, /* of a terminal at a time: it hands out 4 KiB at most, and others wait */
 };
 
 static void pump_work(struct pump *p);
@@ -125,19 +126,16 @@ static void pump_splice(struct pump *p)
         pump_wait_in(p);
 }
 
+/* Returns the number of bytes written, or a negative errno. */
 static ssize_t pump_write(const struct pump *p)
 {
     const char *at = p->buffer + p->pos;
+    ssize_t n;
 
-    if (p->out_kind == PUMP_SOCKET)
-        return send(p->out, at, p->len, MSG_DONTWAIT | MSG_NOSIGNAL);
-    if (!p->out_polls)
-        return write(p->out, at, p->len);
-    if (!fd_is_ready(p->out, POLLOUT)) {
-        errno = EAGAIN;
-        return -1;
-    }
-    return write(p->out, at, p->len < SAFE_WRITE ? p->len : SAFE_WRITE);
+    if (p->out_kind != PUMP_SOCKET)
+        return terminal_write(p->out, !p->out_polls, at, p->len);
+    n = send(p->out, at, p->len, MSG_DONTWAIT | MSG_NOSIGNAL);
+    return n < 0 ? -errno : n;
 }
 
 /* Returns whether the buffer is empty now. */
@@ -146,14 +144,14 @@ static bool pump_flush(struct pump *p)
     while (p->len > 0) {
         ssize_t n = pump_write(p);
 
-        if (n < 0 && errno == EINTR)
+        if (n == -EINTR)
             continue;
-        if (n < 0 && errno == EAGAIN) {
+        if (n == -EAGAIN) {
             pump_wait_out(p);
             return false;
         }
         if (n < 0) {
-            pump_finish(p, -errno);
+            pump_finish(p, (int)n);
             return false;
         }
         p->pos += (size_t)n;

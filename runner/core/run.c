@@ -12,12 +12,10 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/ioctl.h>
 #include <sys/random.h>
 #include <sys/signalfd.h>
 #include <sys/socket.h>
 #include <sys/wait.h>
-#include <termios.h>
 #include <unistd.h>
 #include <uv.h>
 
@@ -27,6 +25,7 @@
 #include "base/err.h"
 #include "base/file.h"
 #include "base/impatience.h"
+#include "base/terminal.h"
 #include "core/exec-request.h"
 #include "core/host-rootfs.h"
 #include "core/network.h"
@@ -48,8 +47,7 @@
 enum {
     STATUS_RIND = 125,
     MAIN_ID = 1,
-    HANGUP_GRACE_MS = 1000, /* between SIGHUP and SIGKILL when our terminal has hung up */
-    KILL_AFTER_MS = 5000,   /* SIGKILL was sent, and there is still something to wait for */
+    KILL_AFTER_MS = 5000, /* SIGKILL was sent, and there is still something to wait for */
     ID_BYTES = 8,
     START_TRIES = 8, /* ids are random; a clash is an accident that repeats itself hardly */
 };
@@ -81,47 +79,8 @@ struct run {
     int wait_status;
     int failure; /* negative errno when the command could not be started */
     int failure_status;
-    struct termios terminal; /* of terminal_fd, to be restored */
-    int terminal_fd;         /* borrowed; -1 = no terminal was changed */
+    struct terminal terminal;
 };
-
-/* ---- the terminal ---- */
-
-/* The sandbox's terminal does the line editing: ours hands keys on as they are. Without stdin it
- * only has to leave the line ends alone, and ^C stays a signal for us. */
-static void terminal_begin(struct run *r)
-{
-    int fd = r->spec->interactive ? STDIN_FILENO : STDOUT_FILENO;
-    struct termios raw;
-
-    if (!r->spec->tty || tcgetattr(fd, &r->terminal) < 0)
-        return;
-    raw = r->terminal;
-    if (r->spec->interactive)
-        cfmakeraw(&raw);
-    else
-        raw.c_oflag &= ~(tcflag_t)OPOST;
-    if (tcsetattr(fd, TCSADRAIN, &raw) == 0)
-        r->terminal_fd = fd;
-}
-
-static void terminal_end(struct run *r)
-{
-    if (r->terminal_fd >= 0)
-        (void)tcsetattr(r->terminal_fd, TCSADRAIN, &r->terminal);
-    r->terminal_fd = FD_NONE;
-}
-
-static struct winsize terminal_size(void)
-{
-    struct winsize size = {.ws_row = 0, .ws_col = 0};
-
-    if (ioctl(STDOUT_FILENO, TIOCGWINSZ, &size) < 0 && ioctl(STDIN_FILENO, TIOCGWINSZ, &size) < 0)
-        size.ws_row = size.ws_col = 0;
-    if (size.ws_row == 0 || size.ws_col == 0)
-        size = (struct winsize){.ws_row = 24, .ws_col = 80};
-    return size;
-}
 
 /* ---- the end ---- */
 
@@ -144,14 +103,10 @@ static void run_send_signal(struct run *r, int signo)
 
 static void run_send_size(struct run *r)
 {
-    const struct winsize size = terminal_size();
-    const struct imsg msg = {.magic = IMSG_MAGIC,
-                             .version = IMSG_VERSION,
-                             .type = IMSG_RESIZE,
-                             .id = MAIN_ID,
-                             .rows = size.ws_row,
-                             .cols = size.ws_col};
+    struct imsg msg = {
+        .magic = IMSG_MAGIC, .version = IMSG_VERSION, .type = IMSG_RESIZE, .id = MAIN_ID};
 
+    terminal_size(&msg.rows, &msg.cols);
     if (r->spec->tty)
         (void)channel_send(r->box.control, &msg, NULL, 0);
 }
@@ -175,13 +130,11 @@ static void on_hangup_grace_over(uv_timer_t *h)
  * not catch it. */
 static void run_check_hangup(struct run *r)
 {
-    struct termios t;
-
-    if (!r->spec->tty || r->hung_up || tcgetattr(STDIN_FILENO, &t) == 0 || errno != EIO)
+    if (!r->spec->tty || r->hung_up || !terminal_has_hung_up())
         return;
     r->hung_up = true;
     run_send_signal(r, SIGHUP);
-    (void)uv_timer_start(&r->hangup, on_hangup_grace_over, HANGUP_GRACE_MS, 0);
+    (void)uv_timer_start(&r->hangup, on_hangup_grace_over, TERMINAL_HANGUP_MS, 0);
 }
 
 static void run_fail(struct run *r, int code, int status)
@@ -296,7 +249,8 @@ static void on_started(struct run *r)
     int n;
 
     r->started = true;
-    terminal_begin(r);
+    if (r->spec->tty)
+        terminal_begin(&r->terminal, r->spec->interactive);
     run_send_size(r); /* it may have changed since the request */
     n = run_start_pumps(r);
     if (n == 0)
@@ -351,16 +305,11 @@ static void on_control_event(uv_poll_t *h, int status, int events)
 
 /* ---- signals and time ---- */
 
-/* Signals that are meant for the command. Not: signals about ourselves, job control of our own
- * terminal. */
-static const int forwarded[] = {SIGHUP,  SIGINT,  SIGQUIT, SIGTERM,  SIGUSR1,
-                                SIGUSR2, SIGALRM, SIGCONT, SIGWINCH, SIGURG};
-
 /* The third ends the command, the fourth does not even wait for that: the sandbox goes. */
 static void run_take_signal(struct run *r, int signo)
 {
     unsigned times = impatience_note(&r->impatience, signo, clock_mono_ms());
-    const char *again = r->terminal_fd >= 0 ? "\r" : "";
+    const char *again = r->terminal.fd >= 0 ? "\r" : "";
 
     if (times > IMPATIENCE_TIMES) {
         (void)err_set(r->err, -EINTR, "interrupted %u times: the sandbox was removed", times);
@@ -398,20 +347,6 @@ static void on_timeout(uv_timer_t *h)
 
     r->timed_out = true;
     run_kill(r);
-}
-
-static int run_block_signals(struct run *r)
-{
-    sigset_t set;
-
-    (void)sigemptyset(&set);
-    for (size_t i = 0; i < sizeof(forwarded) / sizeof(forwarded[0]); i++)
-        (void)sigaddset(&set, forwarded[i]);
-    if (sigprocmask(SIG_BLOCK, &set, NULL) < 0)
-        return -errno;
-    (void)signal(SIGPIPE, SIG_IGN); /* a reader that has gone is an error of a write */
-    r->signal_fd = signalfd(-1, &set, SFD_CLOEXEC | SFD_NONBLOCK);
-    return r->signal_fd < 0 ? -errno : 0;
 }
 
 /* ---- starting ---- */
@@ -525,20 +460,18 @@ static bool env_has(char *const *env, const char *name)
 /* Only what is needed and what was passed: nothing of our own environment gets in. */
 static int run_start_command(struct run *r)
 {
-    struct winsize size = terminal_size();
     struct imsg msg = {.magic = IMSG_MAGIC,
                        .version = IMSG_VERSION,
                        .type = IMSG_EXEC,
                        .id = MAIN_ID,
-                       .flags = IMSG_MAIN | IMSG_MAKE_CWD,
-                       .rows = size.ws_row,
-                       .cols = size.ws_col};
+                       .flags = IMSG_MAIN | IMSG_MAKE_CWD};
     char hostname[SPEC_HOSTNAME_MAX + 16], term[] = "TERM=xterm", path[sizeof(default_path)];
     auto_free char **env = NULL;
     auto_close int fd = FD_NONE;
     int fds[IMSG_FDS_MAX], code;
     size_t n = 0, count = 0;
 
+    terminal_size(&msg.rows, &msg.cols);
     while (r->spec->env != NULL && r->spec->env[count] != NULL)
         count++;
     env = calloc(count + 4, sizeof(*env));
@@ -690,7 +623,7 @@ static int run_supervise(struct run *r)
         (void)uv_run(&r->loop, UV_RUN_DEFAULT);
         n = r->failure;
     }
-    terminal_end(r);
+    terminal_end(&r->terminal);
     run_close_handles(r);
     return n;
 }
@@ -745,7 +678,7 @@ int core_run(const struct core_config *cfg, struct spec *spec, int *ret_status, 
                     .signal_fd = FD_NONE,
                     .use_fd = FD_NONE,
                     .watch = {.life_fd = FD_NONE},
-                    .terminal_fd = FD_NONE,
+                    .terminal = {.fd = FD_NONE},
                     .sockets = STDIO_SOCKETS_NONE,
                     .failure_status = STATUS_RIND};
     int n;
@@ -759,9 +692,9 @@ int core_run(const struct core_config *cfg, struct spec *spec, int *ret_status, 
     if (n == 0)
         n = volumes_name_anonymous(spec, err);
     if (n == 0) {
-        n = run_block_signals(&r);
-        if (n < 0)
-            (void)err_errno(err, n, "signals");
+        r.signal_fd = terminal_take_signals(false, NULL);
+        if (r.signal_fd < 0)
+            n = err_errno(err, r.signal_fd, "signals");
     }
     if (n == 0 && spec->image != NULL)
         n = run_image(launcher_state_fd(r.launcher), spec, &r.use_fd, err);

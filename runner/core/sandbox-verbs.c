@@ -466,13 +466,13 @@ bool sandbox_wait_cancel(struct sandbox *s, void *data)
 }
 
 /* A request that waits for all of it to be over; goes on from stopped to removed. */
-struct over {
+struct sandbox_over {
     struct sandbox *s;
     sandbox_cb cb;
     void *data;
 };
 
-static void over_done(struct over *o)
+static void over_done(struct sandbox_over *o)
 {
     sandbox_cb cb = o->cb;
     void *data = o->data;
@@ -493,7 +493,7 @@ static void on_over_removed(void *data, int r, const struct err *err)
 
 static void on_over_stopped(void *data, int r, const struct err *err)
 {
-    struct over *o = data;
+    struct sandbox_over *o = data;
     bool removing = o->s->spec != NULL && o->s->spec->auto_remove &&
                     o->s->spec->restart == RESTART_NO && !o->s->sup->stopping;
 
@@ -505,12 +505,12 @@ static void on_over_stopped(void *data, int r, const struct err *err)
 
 int sandbox_when_over(struct sandbox *s, sandbox_cb cb, void *data, struct err *err)
 {
-    struct over *o = calloc(1, sizeof(*o));
+    struct sandbox_over *o = calloc(1, sizeof(*o));
     int r;
 
     if (o == NULL)
         return err_errno(err, -ENOMEM, "sandbox");
-    *o = (struct over){.s = s, .cb = cb, .data = data};
+    *o = (struct sandbox_over){.s = s, .cb = cb, .data = data};
     if (s->state != SANDBOX_STOPPING && s->state != SANDBOX_REMOVING)
         r = sandbox_answer_soon(s, 0, on_over_removed, o, err);
     else if (s->state == SANDBOX_REMOVING)
@@ -544,7 +544,7 @@ int sandbox_with_init(struct sandbox *s, sandbox_cb cb, void *data, struct err *
     return r;
 }
 
-struct stats {
+struct stats_request {
     struct sandbox *s;
     void (*cb)(void *data, int r, const struct launch_reply *reply, const struct err *err);
     void *data;
@@ -553,7 +553,7 @@ struct stats {
 static void on_stats_reply(void *data, int r, const struct launch_reply *reply, int fds[2],
                            const struct err *err)
 {
-    struct stats *st = data;
+    struct stats_request *st = data;
 
     (void)fds;
     st->cb(st->data, r, reply, err);
@@ -566,7 +566,7 @@ int sandbox_stats(struct sandbox *s,
                   void *data, struct err *err)
 {
     auto_buf struct buf b = BUF_INIT(0);
-    struct stats *st;
+    struct stats_request *st;
     int r;
 
     if (s->channel == NULL)
@@ -575,7 +575,7 @@ int sandbox_stats(struct sandbox *s,
     st = calloc(1, sizeof(*st));
     if (st == NULL)
         return err_errno(err, -ENOMEM, "stats");
-    *st = (struct stats){.s = s, .cb = cb, .data = data};
+    *st = (struct stats_request){.s = s, .cb = cb, .data = data};
     launch_begin(&b, LAUNCH_STATS);
     launch_put_string(&b, TAG_ID, s->id);
     r = launch_end(&b);

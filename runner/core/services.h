@@ -22,9 +22,9 @@ const struct supervisor_limits *supervisor_limits(const struct supervisor *s);
 const struct policy *supervisor_policy(const struct supervisor *s, const char *name);
 /* Sealed memfd of sandbox-shim, to be executed in a sandbox. Borrowed. */
 int supervisor_shim(const struct supervisor *s);
-/* The two ends of a pipe, or -1, through which the output of a process is moved, out of its reach.
- * It is empty between two calls of the loop: a user of it leaves it so, if need be with another
- * pipe in its place. Borrowed. */
+/* The two ends of a pipe of the supervisor's, or -1, through which output goes from its socket to a
+ * client without a copy. It is empty between two calls of the loop: its user leaves it so, if need
+ * be with another pipe in its place. Borrowed. */
 int *supervisor_stage(struct supervisor *s);
 
 /* The supervisor's own tree by name, as this process sees it: "" once that is its root. */

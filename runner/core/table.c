@@ -419,12 +419,12 @@ static size_t env_list_len(char *const *list)
 
 /* Names seen so far, by hash: a client's environment may have as many entries as fit into a
  * request. */
-struct names {
+struct table_names {
     const char **slots; /* owned; entries */
     size_t mask;
 };
 
-static bool env_names_add(struct names *n, const char *entry)
+static bool env_names_add(struct table_names *n, const char *entry)
 {
     size_t len = strcspn(entry, "=");
 
@@ -442,7 +442,7 @@ static bool env_names_add(struct names *n, const char *entry)
 static char **env_merge(const char **all, size_t count)
 {
     char **list = calloc(count + 1, sizeof(*list));
-    struct names names = {.mask = 15};
+    struct table_names names = {.mask = 15};
     size_t out = count;
 
     while (names.mask < count * 2)

@@ -646,7 +646,7 @@ void volumes_sandbox_gone(struct sandbox *s)
 
 /* ---- pruning ---- */
 
-struct prune {
+struct volumes_prune {
     struct supervisor *sup;
     char **names; /* owned */
     size_t count, at, removed;
@@ -654,15 +654,15 @@ struct prune {
     void *data;
 };
 
-static void prune_free(struct prune *p)
+static void prune_free(struct volumes_prune *p)
 {
     json_strings_free(p->names);
     free(p);
 }
 
-static bool prune_next(struct prune *p);
+static bool prune_next(struct volumes_prune *p);
 
-static void prune_done(struct prune *p)
+static void prune_done(struct volumes_prune *p)
 {
     for (size_t i = p->removed; i < p->count; i++)
         free(take(p->names[i]));
@@ -672,7 +672,7 @@ static void prune_done(struct prune *p)
 
 static void on_prune_removed(void *data, int r, struct volume_entry *v, const struct err *err)
 {
-    struct prune *p = data;
+    struct volumes_prune *p = data;
 
     (void)v;
     if (r < 0) {
@@ -690,7 +690,7 @@ static void on_prune_removed(void *data, int r, struct volume_entry *v, const st
 }
 
 /* True if on_prune_removed follows. */
-static bool prune_next(struct prune *p)
+static bool prune_next(struct volumes_prune *p)
 {
     for (; p->at < p->count; p->at++) {
         struct volume_entry *v = volume_find(p->sup, p->names[p->at]);
@@ -715,7 +715,7 @@ static bool is_prunable(struct volume_entry *e, const struct caller *who, bool a
 int volume_prune(struct supervisor *sup, const struct caller *who, bool all, char *const *labels,
                  volume_prune_cb cb, void *data, struct err *err)
 {
-    struct prune *p = calloc(1, sizeof(*p));
+    struct volumes_prune *p = calloc(1, sizeof(*p));
 
     if (p != NULL)
         p->names = calloc(sup->volumes->count + 1, sizeof(*p->names));
@@ -738,16 +738,16 @@ int volume_prune(struct supervisor *sup, const struct caller *who, bool all, cha
 /* ---- loading the table at start ---- */
 
 /* Reads the records one at a time, to leave room in the launcher's queue. */
-struct loading {
+struct volumes_loading {
     struct supervisor *sup;
     char *names; /* owned; each NUL-terminated */
     size_t len, at;
     struct volume_entry *entry;
 };
 
-static void load_next(struct loading *l);
+static void load_next(struct volumes_loading *l);
 
-static void load_end(struct loading *l)
+static void load_end(struct volumes_loading *l)
 {
     free(l->names);
     free(l);
@@ -756,7 +756,7 @@ static void load_end(struct loading *l)
 static void on_load_record(void *data, int r, const struct launch_reply *reply, int fds[2],
                            const struct err *err)
 {
-    struct loading *l = data;
+    struct volumes_loading *l = data;
 
     (void)reply;
     (void)err;
@@ -769,7 +769,7 @@ static void on_load_record(void *data, int r, const struct launch_reply *reply, 
     load_next(l);
 }
 
-static void load_next(struct loading *l)
+static void load_next(struct volumes_loading *l)
 {
     while (l->at < l->len) {
         const char *name = l->names + l->at;
@@ -793,7 +793,7 @@ static void load_next(struct loading *l)
 static void on_volume_list(void *data, int r, const struct launch_reply *reply, int fds[2],
                            const struct err *err)
 {
-    struct loading *l = data;
+    struct volumes_loading *l = data;
 
     (void)reply;
     if (r == -ECANCELED || r == -EPIPE) {
@@ -808,7 +808,7 @@ static void on_volume_list(void *data, int r, const struct launch_reply *reply, 
 
 int volumes_load(struct supervisor *sup, struct err *err)
 {
-    struct loading *l = calloc(1, sizeof(*l));
+    struct volumes_loading *l = calloc(1, sizeof(*l));
     int r;
 
     if (l == NULL)

@@ -126,13 +126,13 @@ int read_status_line(struct message *m, char *line, struct err *err)
 /* ---- headers ---- */
 
 /* The headers seen so far. */
-struct gathered {
+struct head_gathered {
     const char *length, *host, *upgrade;
     bool chunked, close, keep, names_upgrade;
 };
 
 static int message_take_header(struct message *m, const struct msg_header *h, bool response,
-                               int *status, struct gathered *g, struct err *err)
+                               int *status, struct head_gathered *g, struct err *err)
 {
     if (strcasecmp(h->name, "content-length") == 0) {
         if (g->length != NULL)
@@ -180,7 +180,7 @@ bool is_bodiless(int status)
     return status < 200 || status == 204 || status == 304;
 }
 
-static int message_decide_framing(struct message *m, const struct gathered *g, bool response,
+static int message_decide_framing(struct message *m, const struct head_gathered *g, bool response,
                                   bool head_of_get, struct err *err)
 {
     int r;
@@ -204,7 +204,7 @@ static int message_decide_framing(struct message *m, const struct gathered *g, b
 }
 
 /* Absolute form and Host must agree: another reader might use the one that the gateway did not. */
-static int message_decide_host(struct message *m, const struct gathered *g, struct err *err)
+static int message_decide_host(struct message *m, const struct head_gathered *g, struct err *err)
 {
     if (g->host == NULL && !m->http10)
         return err_set(err, -EBADMSG, "Host is missing");
@@ -217,7 +217,7 @@ static int message_decide_host(struct message *m, const struct gathered *g, stru
 
 int read_headers(struct message *m, bool response, bool head_of_get, int *status, struct err *err)
 {
-    struct gathered g = {.length = NULL};
+    struct head_gathered g = {.length = NULL};
     int r = 0;
 
     for (size_t i = 0; r == 0 && i < m->header_count; i++)

@@ -220,7 +220,7 @@ static void closed_set(struct closed_nets *c, uint32_t slot, bool closed)
 }
 
 /* The state of one check of all networks. */
-struct look {
+struct restore_look {
     const struct net_box *const *boxes; /* borrowed */
     size_t count;
     bool first; /* the first check of this process */
@@ -229,7 +229,7 @@ struct look {
     struct err why; /* the first failure */
 };
 
-static void look_close_box(struct net *n, struct look *l, const struct net_box *box,
+static void look_close_box(struct net *n, struct restore_look *l, const struct net_box *box,
                            const struct err *why)
 {
     struct err err = ERR_NONE;
@@ -244,7 +244,7 @@ static void look_close_box(struct net *n, struct look *l, const struct net_box *
         n->config.said(err.msg);
 }
 
-static void look_close_all(struct net *n, struct look *l, const struct err *why)
+static void look_close_all(struct net *n, struct restore_look *l, const struct err *why)
 {
     for (size_t i = 0; i < l->count; i++)
         look_close_box(n, l, l->boxes[i], why);
@@ -258,7 +258,7 @@ static int box_has_frames(const struct net *n, const struct net_box *box, struct
 
 /* True if nothing needs repair, as most changes concern other programs' tables. This check needs no
  * lock, for which others may compete all the time. *ret_whole: the table is complete. */
-static bool look_is_complete(const struct net *n, const struct look *l, bool *ret_whole)
+static bool look_is_complete(const struct net *n, const struct restore_look *l, bool *ret_whole)
 {
     bool there = ruleset_state(n->nft, NULL) == RULESET_WHOLE;
 
@@ -271,7 +271,7 @@ static bool look_is_complete(const struct net *n, const struct look *l, bool *re
     return there;
 }
 
-static int box_restore(struct net *n, struct look *l, const struct net_box *box,
+static int box_restore(struct net *n, struct restore_look *l, const struct net_box *box,
                        const struct ruleset_bounds *bounds, struct err *err)
 {
     const bool closed = closed_has(&l->was, box->slot);
@@ -295,7 +295,7 @@ static int box_restore(struct net *n, struct look *l, const struct net_box *box,
 }
 
 /* Networks closed by an earlier process must be opened, too. */
-static void look_find_closed(struct net *n, struct look *l)
+static void look_find_closed(struct net *n, struct restore_look *l)
 {
     for (size_t i = 0; i < l->count; i++)
         closed_set(&l->was, l->boxes[i]->slot,
@@ -305,7 +305,7 @@ static void look_find_closed(struct net *n, struct look *l)
 
 /* Called under the lock. The process that comes first makes the table, and knows only its own
  * networks; each process repairs its own. */
-static void look_restore_all(struct net *n, struct look *l)
+static void look_restore_all(struct net *n, struct restore_look *l)
 {
     const struct ruleset_bounds bounds = net_bounds(n);
     struct err err = ERR_NONE;
@@ -377,7 +377,7 @@ void restore_forget(struct net *n, uint32_t slot)
 }
 
 /* Returns NET_CLOSED and NET_OPENED if networks have changed. */
-static int look_account(struct net *n, const struct look *l)
+static int look_account(struct net *n, const struct restore_look *l)
 {
     int turned = 0;
 
@@ -407,7 +407,7 @@ static int restore_forget_all(struct net *n)
 
 /* Opens sockets and takes the lock, as far as needed. Negative: neither works. 1: nothing needs
  * repair. */
-static int look_prepare(struct net *n, struct look *l, struct err *why, int *ret_lock)
+static int look_prepare(struct net *n, struct restore_look *l, struct err *why, int *ret_lock)
 {
     bool whole = true;
     int r = net_open_sockets(n, why);
@@ -429,7 +429,7 @@ static int look_prepare(struct net *n, struct look *l, struct err *why, int *ret
 
 int net_restore(struct net *n, const struct net_box *const *boxes, size_t count, struct err *err)
 {
-    struct look l = {
+    struct restore_look l = {
         .boxes = boxes, .count = count, .first = !n->looked, .was = n->closed, .why = ERR_NONE};
     struct err why = ERR_NONE;
     auto_close int lock = FD_NONE;

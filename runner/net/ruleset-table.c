@@ -130,7 +130,7 @@ static const struct nft_chain chains[] = {
 #define OWN_ERROR4 BEGUN_BY(NFT_CT_SRC_IP, SET_SOURCE4)
 #define OWN_ERROR6 BEGUN_BY(NFT_CT_SRC_IP6, SET_SOURCE6)
 
-static const struct rule {
+static const struct ruleset_rule {
     const char *chain;
     struct nft_expr exprs[NFT_EXPRS_MAX];
 } rules[] = {
@@ -337,7 +337,7 @@ void ruleset_table(struct nft *n)
 
 /* Counts the rules of each chain, which are consecutive in the list; other programs may have
  * inserted more. */
-static int check_rules(int sock, const struct rule *list, size_t count, struct err *err)
+static int check_rules(int sock, const struct ruleset_rule *list, size_t count, struct err *err)
 {
     int r = 1;
 

@@ -19,14 +19,14 @@ enum {
 };
 
 /* An element of a set. */
-struct entry {
+struct ruleset_entry {
     const char *set;
     struct nft_element e;
     bool shared; /* other sandboxes may have it, too, so it is not removed */
 };
 
 struct entries {
-    struct entry list[ELEMENTS_MAX];
+    struct ruleset_entry list[ELEMENTS_MAX];
     size_t count;
     char chain[NAME_MAX_LEN]; /* chain of the sandbox's own lists; "" = none */
     char group[NAME_MAX_LEN]; /* chain and set of its named network; "" = none */
@@ -36,7 +36,7 @@ struct entries {
 
 static struct nft_element *entries_put(struct entries *all, const char *set)
 {
-    struct entry *e = &all->list[all->count];
+    struct ruleset_entry *e = &all->list[all->count];
 
     if (all->count + 1 < ELEMENTS_MAX)
         all->count++; /* net_access's limits keep it below that */
@@ -325,7 +325,7 @@ int ruleset_add_dns(int sock, const struct net_box *box, struct err *err)
 
 /* ---- removing ---- */
 
-static void element_delete(struct nft *n, const struct entry *e)
+static void element_delete(struct nft *n, const struct ruleset_entry *e)
 {
     struct nft_element key = e->e;
 

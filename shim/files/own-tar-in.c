@@ -24,13 +24,13 @@ enum {
     DIRS_MAX = 65536,
 };
 
-struct made_dir {
+struct unpack_dir {
     char *path; /* owned */
     struct timespec mtime;
 };
 
 struct made_dirs {
-    struct made_dir *list; /* owned */
+    struct unpack_dir *list; /* owned */
     size_t count, cap;
 };
 
@@ -116,7 +116,7 @@ static void unpack_record_dir(struct tar_unpack *t)
         return;
     if (d->count == d->cap) {
         size_t cap = d->cap == 0 ? 64 : 2 * d->cap;
-        struct made_dir *bigger = realloc(d->list, cap * sizeof(*bigger));
+        struct unpack_dir *bigger = realloc(d->list, cap * sizeof(*bigger));
 
         if (bigger == NULL)
             return;
@@ -127,7 +127,7 @@ static void unpack_record_dir(struct tar_unpack *t)
     if (path == NULL)
         return;
     memcpy(path, t->path, size);
-    d->list[d->count++] = (struct made_dir){
+    d->list[d->count++] = (struct unpack_dir){
         .path = path, .mtime = {.tv_sec = t->item.mtime, .tv_nsec = (long)t->item.mtime_ns}};
 }
 
@@ -135,7 +135,7 @@ static void unpack_record_dir(struct tar_unpack *t)
 static void unpack_set_dir_times(const struct tar_unpack *t)
 {
     for (size_t i = t->dirs.count; i-- > 0;) {
-        const struct made_dir *d = &t->dirs.list[i];
+        const struct unpack_dir *d = &t->dirs.list[i];
         const struct timespec times[2] = {d->mtime, d->mtime};
         int fd = own_open_beneath(t->top, d->path[0] == '\0' ? "." : d->path);
 

@@ -65,7 +65,7 @@ static bool fd_is_ready(int fd, short events)
  */
 static void relay_watch(const struct table *t, struct slot *s, unsigned stream)
 {
-    struct relay *r = &s->relays[stream];
+    struct stdio_relay *r = &s->relays[stream];
     int inner = 0, outer = 0;
 
     if (r->kind != RELAY_INPUT)
@@ -128,15 +128,15 @@ void sink_drain(struct table *t, int fd)
 int relay_open(struct table *t, struct slot *s, unsigned stream, enum relay_kind kind, int inner,
                int outer, struct log *log)
 {
-    struct relay *r = &s->relays[stream];
+    struct stdio_relay *r = &s->relays[stream];
 
-    *r = (struct relay){.kind = kind,
-                        .inner = inner,
-                        .outer = outer,
-                        .log = log,
-                        .inner_watched = -1,
-                        .outer_watched = -1,
-                        .input = kind == RELAY_INPUT || kind == RELAY_TERMINAL};
+    *r = (struct stdio_relay){.kind = kind,
+                              .inner = inner,
+                              .outer = outer,
+                              .log = log,
+                              .inner_watched = -1,
+                              .outer_watched = -1,
+                              .input = kind == RELAY_INPUT || kind == RELAY_TERMINAL};
     relay_watch(t, s, stream);
     if (r->inner_watched >= 0 && (outer < 0 || r->outer_watched >= 0))
         return 0;
@@ -149,7 +149,7 @@ int relay_open(struct table *t, struct slot *s, unsigned stream, enum relay_kind
 /* A pipe that processes left behind may still write to is drained from now on: they would get
  * SIGPIPE else. Before the end of its own process the pipe is closed: SIGPIPE is what that is to
  * get. */
-void relay_close(struct table *t, struct relay *r)
+void relay_close(struct table *t, struct stdio_relay *r)
 {
     if (r->kind == RELAY_NONE)
         return;
@@ -169,7 +169,7 @@ void relay_close(struct table *t, struct relay *r)
 /* ---- output ---- */
 
 /* n bytes were moved. Returns whether they were the last that the process has written. */
-static bool relay_count(struct relay *r, size_t n)
+static bool relay_count(struct stdio_relay *r, size_t n)
 {
     if (!r->ended)
         return false;
@@ -179,7 +179,7 @@ static bool relay_count(struct relay *r, size_t n)
 
 /* One piece by copying, as splice(2): for a pipe that begins with buffers of no bytes (a write that
  * faults leaves one, on kernels up to 6.14), with which a splice to a socket ends at 0. */
-static ssize_t relay_copy(struct relay *r, size_t most)
+static ssize_t relay_copy(struct stdio_relay *r, size_t most)
 {
     ssize_t n;
 
@@ -193,7 +193,7 @@ static ssize_t relay_copy(struct relay *r, size_t most)
 }
 
 /* Polls take no pipe's lock, so the pipe is left alone where there is nothing to move. */
-static enum moved relay_move_output(struct relay *r)
+static enum moved relay_move_output(struct stdio_relay *r)
 {
     for (int i = 0; i < TURNS; i++) {
         if (i > 0 && !fd_is_ready(r->inner, POLLIN | POLLHUP))
@@ -218,7 +218,7 @@ static enum moved relay_move_output(struct relay *r)
 }
 
 /* As read(2): all that the terminal has now, which it hands out 4 KiB at a time. */
-static ssize_t relay_read_terminal(const struct relay *r)
+static ssize_t relay_read_terminal(const struct stdio_relay *r)
 {
     size_t len = 0;
     ssize_t n;
@@ -231,7 +231,7 @@ static ssize_t relay_read_terminal(const struct relay *r)
 }
 
 /* A socket that is writable has room for more than is read at a time. */
-static enum moved relay_move_terminal(struct relay *r)
+static enum moved relay_move_terminal(struct stdio_relay *r)
 {
     for (int i = 0; i < TURNS; i++) {
         ssize_t n;
@@ -253,7 +253,7 @@ static enum moved relay_move_terminal(struct relay *r)
 }
 
 /* Returns whether the relay is still open. */
-static bool relay_output(struct table *t, struct relay *r)
+static bool relay_output(struct table *t, struct stdio_relay *r)
 {
     enum moved m;
 
@@ -269,7 +269,7 @@ static bool relay_output(struct table *t, struct relay *r)
 
 /* ---- input ---- */
 
-static enum moved relay_move_input(struct relay *r)
+static enum moved relay_move_input(struct stdio_relay *r)
 {
     for (int i = 0; i < TURNS; i++) {
         if (i > 0 && !fd_is_ready(r->outer, POLLIN))
@@ -288,7 +288,7 @@ static enum moved relay_move_input(struct relay *r)
 }
 
 /* Writes input to the terminal; bytes that it does not take stay in the socket. */
-static enum moved relay_type_input(struct relay *r)
+static enum moved relay_type_input(struct stdio_relay *r)
 {
     const ssize_t n = recv(r->outer, scratch, SCRATCH, MSG_PEEK | MSG_DONTWAIT);
     ssize_t taken;
@@ -307,7 +307,7 @@ static enum moved relay_type_input(struct relay *r)
 }
 
 /* Returns whether the relay is still open. */
-static bool relay_input(struct table *t, struct relay *r)
+static bool relay_input(struct table *t, struct stdio_relay *r)
 {
     const enum moved m = r->kind == RELAY_TERMINAL ? relay_type_input(r) : relay_move_input(r);
 
@@ -325,7 +325,7 @@ static bool relay_input(struct table *t, struct relay *r)
 
 /* The other side of a destination has gone. What a reader has sent before is still input for a
  * pipe, so a source's hang-up is found by moving. */
-static bool relay_is_deserted(const struct relay *r, bool outer, uint32_t events)
+static bool relay_is_deserted(const struct stdio_relay *r, bool outer, uint32_t events)
 {
     if ((events & (EPOLLHUP | EPOLLERR)) == 0)
         return false;
@@ -334,7 +334,7 @@ static bool relay_is_deserted(const struct relay *r, bool outer, uint32_t events
 
 void relay_event(struct table *t, struct slot *s, unsigned stream, bool outer, uint32_t events)
 {
-    struct relay *r = &s->relays[stream];
+    struct stdio_relay *r = &s->relays[stream];
     bool open = true;
 
     if (r->kind == RELAY_NONE)
@@ -352,7 +352,7 @@ void relay_event(struct table *t, struct slot *s, unsigned stream, bool outer, u
 }
 
 /* Bytes that the process has written and that are still there. */
-static uint64_t relay_pending(const struct relay *r)
+static uint64_t relay_pending(const struct stdio_relay *r)
 {
     int n = 0;
 
@@ -364,7 +364,7 @@ static uint64_t relay_pending(const struct relay *r)
 }
 
 /* No more than is there now: processes that are left behind may go on for ever. */
-static void relay_finish_log(struct table *t, struct relay *r)
+static void relay_finish_log(struct table *t, struct stdio_relay *r)
 {
     uint64_t at = log_total(r->log), before = UINT64_MAX;
     const uint64_t end = at + relay_pending(r);
@@ -376,7 +376,7 @@ static void relay_finish_log(struct table *t, struct relay *r)
 }
 
 /* A pipe's content finds room now, unless its process has made it longer. */
-static void relay_make_room(const struct relay *r)
+static void relay_make_room(const struct stdio_relay *r)
 {
     const int most = INT32_MAX; /* the kernel takes what net.core.wmem_max allows */
 
@@ -385,7 +385,7 @@ static void relay_make_room(const struct relay *r)
 
 void relay_finish(struct table *t, struct slot *s, unsigned stream)
 {
-    struct relay *r = &s->relays[stream];
+    struct stdio_relay *r = &s->relays[stream];
     bool open = true;
 
     if (r->kind == RELAY_NONE || r->ended)
@@ -408,7 +408,7 @@ void relay_finish(struct table *t, struct slot *s, unsigned stream)
         relay_watch(t, s, stream);
 }
 
-void relay_resize(struct relay *r, uint16_t rows, uint16_t cols)
+void relay_resize(struct stdio_relay *r, uint16_t rows, uint16_t cols)
 {
     const struct winsize size = {.ws_row = rows, .ws_col = cols};
 

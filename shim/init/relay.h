@@ -43,7 +43,7 @@ enum relay_kind {
     RELAY_LOG,      /* from a pipe to a log */
 };
 
-struct relay {
+struct stdio_relay {
     enum relay_kind kind; /* RELAY_NONE: not open */
     int inner;            /* owned; the outer end of the process's pipe, or the terminal's master */
     int outer;            /* owned; the socket; -1 with a log */
@@ -87,9 +87,9 @@ void relay_event(struct table *t, struct slot *s, unsigned stream, bool outer, u
  */
 void relay_finish(struct table *t, struct slot *s, unsigned stream);
 /* Closes it; what was not moved is lost. */
-void relay_close(struct table *t, struct relay *r);
+void relay_close(struct table *t, struct stdio_relay *r);
 /* The terminal gets this size. */
-void relay_resize(struct relay *r, uint16_t rows, uint16_t cols);
+void relay_resize(struct stdio_relay *r, uint16_t rows, uint16_t cols);
 
 /* Reads and drops what there is now, bounded; closes it at its end. */
 void sink_drain(struct table *t, int fd);

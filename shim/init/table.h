@@ -45,7 +45,7 @@ struct slot {
     int64_t deadline;            /* ms of CLOCK_MONOTONIC at which it is killed; 0 = none */
     int status;                  /* of wait(2) */
     struct exec_failure failure; /* when TELL_FAILED */
-    struct relay relays[RELAY_STREAMS];
+    struct stdio_relay relays[RELAY_STREAMS];
     int parked[RELAY_STREAMS]; /* the reader's ends of the sockets, with PARK; -1 = none */
     uint32_t leaf;             /* its cgroup leaf; 0 = none */
     bool leaf_killed;          /* and is not used again */

@@ -47,16 +47,16 @@ enum {
  */
 const struct rmtree_limits rmtree_default_limits = {.pinned = 16, .recent = 24, .levels = 131072};
 
-struct slot {
+struct rmtree_slot {
     int fd;       /* owned; -1 = the slot is free */
     size_t level; /* the level that uses it */
     size_t at, end;
     char *buf; /* borrowed from walk.bufs: SLOT_BYTES */
 };
 
-struct level {
-    struct slot *slot; /* borrowed; NULL = closed */
-    dev_t dev;         /* set when it is closed, with ino: must be equal when it is opened again */
+struct rmtree_level {
+    struct rmtree_slot *slot; /* borrowed; NULL = closed */
+    dev_t dev; /* set when it is closed, with ino: must be equal when it is opened again */
     ino_t ino;
     int64_t resume; /* position where its scan continues */
     size_t name;    /* offset of its name into names */
@@ -65,16 +65,16 @@ struct level {
     bool orphan;    /* the levels between it and the previous one were dropped */
 };
 
-struct walk {
+struct rmtree_walk {
     int dirfd; /* borrowed */
     const char *top;
     unsigned flags;
     unsigned restarts;
     struct rmtree_limits limits;
     size_t slot_count;
-    struct slot *slots;   /* owned */
-    char *bufs;           /* owned; malloc'd pages take no memory until used */
-    struct level *levels; /* owned */
+    struct rmtree_slot *slots;   /* owned */
+    char *bufs;                  /* owned; malloc'd pages take no memory until used */
+    struct rmtree_level *levels; /* owned */
     size_t depth, cap;
     char *names; /* owned; names of the levels, NUL-terminated, in order */
     size_t names_len, names_cap;
@@ -82,7 +82,7 @@ struct walk {
 
 /* ---- system calls ---- */
 
-static int open_once(const struct walk *w, int dirfd, const char *name)
+static int open_once(const struct rmtree_walk *w, int dirfd, const char *name)
 {
     struct how how = {
         .flags = O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC,
@@ -128,7 +128,7 @@ static void unlock_child(int dirfd, const char *name)
     (void)close(fd);
 }
 
-static bool may_chmod(const struct walk *w, int code)
+static bool may_chmod(const struct rmtree_walk *w, int code)
 {
     return code == -EACCES && (w->flags & RMTREE_CHMOD);
 }
@@ -140,7 +140,7 @@ static int unlink_once(int dirfd, const char *name, int how)
 
 /* unlinkat where -ENOENT is success: another process was faster. dirfd is a directory of the tree,
  * or the top's parent. */
-static int unlink_entry(const struct walk *w, int dirfd, const char *name, int how)
+static int unlink_entry(const struct rmtree_walk *w, int dirfd, const char *name, int how)
 {
     int r = unlink_once(dirfd, name, how);
 
@@ -151,17 +151,17 @@ static int unlink_entry(const struct walk *w, int dirfd, const char *name, int h
 
 /* ---- slots and levels ---- */
 
-static struct level *walk_deepest(struct walk *w)
+static struct rmtree_level *walk_deepest(struct rmtree_walk *w)
 {
     return &w->levels[w->depth - 1];
 }
 
-static const char *level_name(const struct walk *w, const struct level *l)
+static const char *level_name(const struct rmtree_walk *w, const struct rmtree_level *l)
 {
     return l == w->levels ? w->top : w->names + l->name;
 }
 
-static struct slot *slot_find(struct walk *w)
+static struct rmtree_slot *slot_find(struct rmtree_walk *w)
 {
     for (size_t i = 0; i < w->slot_count; i++)
         if (w->slots[i].fd < 0)
@@ -169,7 +169,7 @@ static struct slot *slot_find(struct walk *w)
     return NULL;
 }
 
-static void slot_close(struct level *l)
+static void slot_close(struct rmtree_level *l)
 {
     if (l->slot == NULL)
         return;
@@ -179,9 +179,9 @@ static void slot_close(struct level *l)
 }
 
 /* walk_open_dir() has ensured that a slot is free. */
-static void slot_take(struct walk *w, int fd, size_t level)
+static void slot_take(struct rmtree_walk *w, int fd, size_t level)
 {
-    struct slot *s = slot_find(w);
+    struct rmtree_slot *s = slot_find(w);
 
     if (s == NULL)
         abort();
@@ -193,12 +193,12 @@ static void slot_take(struct walk *w, int fd, size_t level)
 
 /* Returns the slot of the shallowest open level, from `from` on, except the deepest; NULL if there
  * is none. */
-static struct slot *walk_shallowest(struct walk *w, size_t from)
+static struct rmtree_slot *walk_shallowest(struct rmtree_walk *w, size_t from)
 {
-    struct slot *found = NULL;
+    struct rmtree_slot *found = NULL;
 
     for (size_t i = 0; i < w->slot_count; i++) {
-        struct slot *s = &w->slots[i];
+        struct rmtree_slot *s = &w->slots[i];
 
         if (s->fd >= 0 && s->level >= from && s->level + 1 < w->depth &&
             (found == NULL || s->level < found->level))
@@ -210,10 +210,10 @@ static struct slot *walk_shallowest(struct walk *w, size_t from)
 /* Closes a level to free its slot and fd: an unpinned one, or else any but the top, which is the
  * last resort of walk_fall_back. -EMFILE when there is none: all fds of the process are in use
  * elsewhere. */
-static int level_evict(struct walk *w)
+static int level_evict(struct rmtree_walk *w)
 {
-    struct slot *s = walk_shallowest(w, w->limits.pinned);
-    struct level *l;
+    struct rmtree_slot *s = walk_shallowest(w, w->limits.pinned);
+    struct rmtree_level *l;
     struct stat st;
 
     if (s == NULL)
@@ -230,7 +230,7 @@ static int level_evict(struct walk *w)
 }
 
 /* open_once that frees an fd or slot if necessary, and with RMTREE_CHMOD changes the mode. */
-static int walk_open_dir(struct walk *w, int dirfd, const char *name)
+static int walk_open_dir(struct rmtree_walk *w, int dirfd, const char *name)
 {
     bool tried = false;
     int fd, r;
@@ -257,10 +257,10 @@ static int walk_open_dir(struct walk *w, int dirfd, const char *name)
     }
 }
 
-static int walk_reserve_level(struct walk *w)
+static int walk_reserve_level(struct rmtree_walk *w)
 {
     size_t cap = w->cap == 0 ? LEVELS_FIRST : w->cap * 2;
-    struct level *p;
+    struct rmtree_level *p;
 
     if (w->depth < w->cap)
         return 0;
@@ -272,7 +272,7 @@ static int walk_reserve_level(struct walk *w)
     return 0;
 }
 
-static int walk_reserve_name(struct walk *w, size_t len)
+static int walk_reserve_name(struct rmtree_walk *w, size_t len)
 {
     size_t cap = w->names_cap * 2;
     char *p;
@@ -290,10 +290,10 @@ static int walk_reserve_name(struct walk *w, size_t len)
 }
 
 /* Drops the levels between the pinned ones and the deepest, which becomes an orphan. */
-static void walk_drop_middle(struct walk *w)
+static void walk_drop_middle(struct rmtree_walk *w)
 {
     size_t to = w->limits.pinned, from = w->depth - 1;
-    struct level *l = &w->levels[to];
+    struct rmtree_level *l = &w->levels[to];
 
     for (size_t i = to; i < from; i++)
         slot_close(&w->levels[i]);
@@ -306,7 +306,7 @@ static void walk_drop_middle(struct walk *w)
 
 /* Pushes a new deepest level for an open directory; takes ownership of fd. name is copied and may
  * point anywhere. */
-static int level_push(struct walk *w, int fd, const char *name)
+static int level_push(struct rmtree_walk *w, int fd, const char *name)
 {
     size_t len = strlen(name) + 1;
     int r;
@@ -320,21 +320,21 @@ static int level_push(struct walk *w, int fd, const char *name)
         (void)close(fd);
         return r;
     }
-    w->levels[w->depth] = (struct level){.name = w->names_len};
+    w->levels[w->depth] = (struct rmtree_level){.name = w->names_len};
     memcpy(w->names + w->names_len, name, len);
     w->names_len += len;
     slot_take(w, fd, w->depth++);
     return 0;
 }
 
-static void level_drop(struct walk *w)
+static void level_drop(struct rmtree_walk *w)
 {
     slot_close(walk_deepest(w));
     w->names_len = walk_deepest(w)->name;
     w->depth--;
 }
 
-static int level_rescan(struct level *l)
+static int level_rescan(struct rmtree_level *l)
 {
     l->slot->at = l->slot->end = 0;
     l->resume = 0;
@@ -343,7 +343,7 @@ static int level_rescan(struct level *l)
 }
 
 /* Drops levels up to the nearest open one (the top always is), and scans that from its start. */
-static int walk_fall_back(struct walk *w)
+static int walk_fall_back(struct rmtree_walk *w)
 {
     do
         level_drop(w);
@@ -352,9 +352,9 @@ static int walk_fall_back(struct walk *w)
 }
 
 /* Opens the parent of the deepest level again. -ESTALE if it is another directory now. */
-static int walk_reopen_parent(struct walk *w)
+static int walk_reopen_parent(struct rmtree_walk *w)
 {
-    struct level *parent = &w->levels[w->depth - 2];
+    struct rmtree_level *parent = &w->levels[w->depth - 2];
     int fd = walk_open_dir(w, walk_deepest(w)->slot->fd, "..");
     struct stat st;
 
@@ -382,7 +382,7 @@ static int unlink_file(void *ctx, int dirfd, const char *name)
 
 /* Called when the first read of a directory has filled the buffer: removes its files, and starts
  * its scan again. */
-static int level_bulk_remove(struct walk *w, struct level *l)
+static int level_bulk_remove(struct rmtree_walk *w, struct rmtree_level *l)
 {
     int r = level_rescan(l);
 
@@ -395,9 +395,9 @@ static int level_bulk_remove(struct walk *w, struct level *l)
 }
 
 /* Reads the next entries of a level; none at its end. */
-static int level_refill(struct walk *w, struct level *l)
+static int level_refill(struct rmtree_walk *w, struct rmtree_level *l)
 {
-    struct slot *s = l->slot;
+    struct rmtree_slot *s = l->slot;
     long n;
     int r;
 
@@ -418,10 +418,10 @@ static int level_refill(struct walk *w, struct level *l)
 }
 
 /* Sets *ret to the next entry of the deepest level, NULL at its end. */
-static int walk_next_entry(struct walk *w, const struct dent **ret)
+static int walk_next_entry(struct rmtree_walk *w, const struct dent **ret)
 {
-    struct level *l = walk_deepest(w);
-    struct slot *s = l->slot;
+    struct rmtree_level *l = walk_deepest(w);
+    struct rmtree_slot *s = l->slot;
 
     for (;;) {
         const struct dent *e;
@@ -448,7 +448,7 @@ static int walk_next_entry(struct walk *w, const struct dent **ret)
 
 /* Removes an entry of the deepest level, or enters it if it is a directory. The type is a hint: the
  * kernel may not know it, and it may have changed. */
-static int walk_remove_entry(struct walk *w, const struct dent *e)
+static int walk_remove_entry(struct rmtree_walk *w, const struct dent *e)
 {
     bool dir = e->type == DT_DIR || e->type == DT_UNKNOWN;
     int r = 0;
@@ -473,9 +473,9 @@ static int walk_remove_entry(struct walk *w, const struct dent *e)
 }
 
 /* The deepest level has no more entries: removes it from its parent and continues there. */
-static int level_leave(struct walk *w)
+static int level_leave(struct rmtree_walk *w)
 {
-    struct level *l = walk_deepest(w);
+    struct rmtree_level *l = walk_deepest(w);
     int parent, r;
 
     if (l->orphan)
@@ -499,7 +499,7 @@ static int level_leave(struct walk *w)
     return r;
 }
 
-static int walk_run(struct walk *w)
+static int walk_run(struct rmtree_walk *w)
 {
     int fd = walk_open_dir(w, w->dirfd, w->top);
     int r;
@@ -517,7 +517,7 @@ static int walk_run(struct walk *w)
     return r;
 }
 
-static int walk_alloc(struct walk *w)
+static int walk_alloc(struct rmtree_walk *w)
 {
     w->slot_count = w->limits.pinned + w->limits.recent;
     w->slots = calloc(w->slot_count, sizeof(*w->slots));
@@ -534,7 +534,7 @@ static int walk_alloc(struct walk *w)
 int rmtree_at_limits(int dirfd, const char *name, unsigned flags,
                      const struct rmtree_limits *limits)
 {
-    struct walk w = {.dirfd = dirfd, .top = name, .flags = flags, .limits = *limits};
+    struct rmtree_walk w = {.dirfd = dirfd, .top = name, .flags = flags, .limits = *limits};
     int r = walk_alloc(&w);
 
     if (r == 0)

@@ -37,7 +37,7 @@ enum { ARGS_MAX = 6, NAME_MAX_BYTES = 255, STAT_MAX = 24 << 10 };
 #define GO_CHARDEVICE (1U << 21)
 #define GO_STICKY     (1U << 20)
 
-struct archive {
+struct archive_transfer {
     struct http_request *req;
     struct sandbox *s; /* a reference */
     struct file_op *op;
@@ -50,7 +50,7 @@ struct archive {
     bool own_owners;   /* unpacked files belong to root, whatever the archive says */
 };
 
-static void archive_free(struct archive *a)
+static void archive_free(struct archive_transfer *a)
 {
     sandbox_unref(a->s);
     free(a->header);
@@ -58,7 +58,7 @@ static void archive_free(struct archive *a)
     free(a);
 }
 
-static void archive_fail(struct archive *a, const struct err *err)
+static void archive_fail(struct archive_transfer *a, const struct err *err)
 {
     struct err own = *err;
 
@@ -74,7 +74,7 @@ static void archive_fail(struct archive *a, const struct err *err)
 
 static void on_archive_gone(struct http_request *req)
 {
-    struct archive *a = req->data;
+    struct archive_transfer *a = req->data;
 
     if (a->settling)
         return; /* on_archive_settled frees it */
@@ -84,7 +84,7 @@ static void on_archive_gone(struct http_request *req)
     archive_free(a);
 }
 
-static void archive_start_op(struct archive *a, const char *const *argv,
+static void archive_start_op(struct archive_transfer *a, const char *const *argv,
                              struct file_request request, const struct file_events *events)
 {
     struct err err = ERR_NONE;
@@ -137,7 +137,7 @@ static const char *path_last_name(const char *path, size_t *ret_len)
     return path + start;
 }
 
-static int archive_make_header(struct archive *a, const struct file_record *r)
+static int archive_make_header(struct archive_transfer *a, const struct file_record *r)
 {
     char time[DOCKER_TIME_MAX];
     auto_free char *text = NULL;
@@ -162,7 +162,7 @@ static int archive_make_header(struct archive *a, const struct file_record *r)
 
 static void on_stat_frame(void *data, const struct frame *f)
 {
-    struct archive *a = data;
+    struct archive_transfer *a = data;
     const uint8_t *at = f->data;
     struct file_record r;
 
@@ -173,11 +173,11 @@ static void on_stat_frame(void *data, const struct frame *f)
     (void)archive_make_header(a, &r);
 }
 
-static void send_archive(struct archive *a);
+static void send_archive(struct archive_transfer *a);
 
 static void on_stat_done(void *data, int r, const struct err *err)
 {
-    struct archive *a = data;
+    struct archive_transfer *a = data;
     struct err own = ERR_NONE;
     const struct http_header headers[] = {{"X-Docker-Container-Path-Stat", a->header},
                                           {NULL, NULL}};
@@ -203,7 +203,7 @@ static bool path_follows_link(const char *path)
     return path[len - 1] == '/' || (len >= 2 && strcmp(path + len - 2, "/.") == 0);
 }
 
-static void archive_stat(struct archive *a)
+static void archive_stat(struct archive_transfer *a)
 {
     static const struct file_request request = {
         .stream = FRAME_STREAM_RECORDS, .max_frame = FILE_BATCH_MAX, .timeout_ms = FILES_PROMPT_MS};
@@ -218,7 +218,7 @@ static void archive_stat(struct archive *a)
 
 static bool on_archive_bytes(void *data, const void *bytes, size_t len)
 {
-    struct archive *a = data;
+    struct archive_transfer *a = data;
     const struct http_header headers[] = {{"X-Docker-Container-Path-Stat", a->header},
                                           {NULL, NULL}};
 
@@ -231,7 +231,7 @@ static bool on_archive_bytes(void *data, const void *bytes, size_t len)
 
 static void on_archive_drain(struct http_request *req)
 {
-    struct archive *a = req->data;
+    struct archive_transfer *a = req->data;
 
     if (a->op != NULL)
         file_op_resume(a->op);
@@ -239,7 +239,7 @@ static void on_archive_drain(struct http_request *req)
 
 static void on_archive_sent(void *data, int r, const struct err *err)
 {
-    struct archive *a = data;
+    struct archive_transfer *a = data;
 
     a->op = NULL;
     if (r < 0) {
@@ -253,7 +253,7 @@ static void on_archive_sent(void *data, int r, const struct err *err)
 }
 
 /* Names entries from the path's last component on, or from "./" if it has none. */
-static void send_archive(struct archive *a)
+static void send_archive(struct archive_transfer *a)
 {
     static const struct file_request request = {
         .stream = FRAME_STREAM_RECORDS, .max_frame = FILE_BATCH_MAX, .raw = true};
@@ -280,7 +280,7 @@ static void send_archive(struct archive *a)
 
 static void on_archive_body(struct http_request *req, const char *data, size_t len)
 {
-    struct archive *a = req->data;
+    struct archive_transfer *a = req->data;
 
     if (a->op == NULL)
         return;
@@ -292,13 +292,13 @@ static void on_archive_body(struct http_request *req, const char *data, size_t l
 
 static void on_archive_writable(void *data)
 {
-    http_body_resume(((struct archive *)data)->req);
+    http_body_resume(((struct archive_transfer *)data)->req);
 }
 
 /* The directory is open: only now the client's bytes are requested. */
 static void on_archive_ready(void *data, const struct frame *f)
 {
-    struct archive *a = data;
+    struct archive_transfer *a = data;
 
     if (f->kind != FRAME_DATA || a->wanted)
         return;
@@ -308,7 +308,7 @@ static void on_archive_ready(void *data, const struct frame *f)
 
 static void on_archive_unpacked(void *data, int r, const struct err *err)
 {
-    struct archive *a = data;
+    struct archive_transfer *a = data;
 
     a->op = NULL;
     if (r < 0) {
@@ -319,7 +319,7 @@ static void on_archive_unpacked(void *data, int r, const struct err *err)
     archive_free(a);
 }
 
-static void archive_unpack(struct archive *a)
+static void archive_unpack(struct archive_transfer *a)
 {
     static const struct file_request request = {
         .stream = FRAME_STREAM_RECORDS, .max_frame = FILE_BATCH_MAX, .input = true};
@@ -356,7 +356,7 @@ static const struct query_field fields[] = {
 };
 
 /* Docker prefixes a path that does not begin with '/'. */
-static int archive_set_path(struct archive *a, const char *path, struct err *err)
+static int archive_set_path(struct archive_transfer *a, const char *path, struct err *err)
 {
     a->path = path;
     if (path[0] == '/')
@@ -369,10 +369,10 @@ static int archive_set_path(struct archive *a, const char *path, struct err *err
     return 0;
 }
 
-static struct archive *archive_new(struct http_request *req, struct archive_query *q)
+static struct archive_transfer *archive_new(struct http_request *req, struct archive_query *q)
 {
     struct sandbox *s = docker_sandbox(req);
-    struct archive *a = s != NULL ? calloc(1, sizeof(*a)) : NULL;
+    struct archive_transfer *a = s != NULL ? calloc(1, sizeof(*a)) : NULL;
     struct err err = ERR_NONE;
     int r;
 
@@ -402,7 +402,7 @@ static struct archive *archive_new(struct http_request *req, struct archive_quer
 /* Starts the transfer when the last run's clean-up has ended. */
 static void on_archive_settled(void *data, int r, const struct err *err)
 {
-    struct archive *a = data;
+    struct archive_transfer *a = data;
 
     (void)r;
     (void)err;
@@ -417,7 +417,7 @@ static void on_archive_settled(void *data, int r, const struct err *err)
     }
 }
 
-static void archive_settle(struct archive *a)
+static void archive_settle(struct archive_transfer *a)
 {
     struct err err = ERR_NONE;
 
@@ -429,7 +429,7 @@ static void archive_settle(struct archive *a)
 void docker_get_archive(struct http_request *req)
 {
     struct archive_query q = {0};
-    struct archive *a = archive_new(req, &q);
+    struct archive_transfer *a = archive_new(req, &q);
 
     if (a != NULL)
         archive_settle(a);
@@ -438,7 +438,7 @@ void docker_get_archive(struct http_request *req)
 void docker_head_archive(struct http_request *req)
 {
     struct archive_query q = {0};
-    struct archive *a = archive_new(req, &q);
+    struct archive_transfer *a = archive_new(req, &q);
 
     if (a == NULL)
         return;
@@ -449,7 +449,7 @@ void docker_head_archive(struct http_request *req)
 void docker_put_archive(struct http_request *req)
 {
     struct archive_query q = {0};
-    struct archive *a = archive_new(req, &q);
+    struct archive_transfer *a = archive_new(req, &q);
     const struct spec *spec;
     struct err err = ERR_NONE;
 

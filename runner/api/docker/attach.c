@@ -18,7 +18,7 @@
 
 enum { EARLY_MAX = 64 << 10 /* bytes of stdin buffered for a process that does not run yet */ };
 
-struct attached {
+struct docker_attached {
     struct console_client client; /* first */
     struct http_request *req;
     struct sandbox *s; /* a reference */
@@ -26,7 +26,7 @@ struct attached {
     struct buf early; /* input received before the process runs */
 };
 
-static void attached_free(struct attached *a)
+static void attached_free(struct docker_attached *a)
 {
     console_detach(&a->client);
     sandbox_unref(a->s);
@@ -38,14 +38,14 @@ static void attached_free(struct attached *a)
 
 static bool on_console_output(struct console_client *c, int stream, const char *bytes, size_t len)
 {
-    struct attached *a = (struct attached *)(void *)c;
+    struct docker_attached *a = (struct docker_attached *)(void *)c;
 
     if (a->req->gone || (stream == 2 ? !a->errors : !a->out))
         return true;
     return docker_send(a->req, a->raw, stream, bytes, len);
 }
 
-static void attached_end_input(struct attached *a)
+static void attached_end_input(struct docker_attached *a)
 {
     /* A terminal's input does not end when the client closes its side. */
     if (a->input_ended && a->once && !a->raw)
@@ -54,7 +54,7 @@ static void attached_end_input(struct attached *a)
 
 static void on_console_writable(struct console_client *c)
 {
-    struct attached *a = (struct attached *)(void *)c;
+    struct docker_attached *a = (struct docker_attached *)(void *)c;
 
     if (!console_takes_input(a->s))
         return;
@@ -74,7 +74,7 @@ static void on_console_writable(struct console_client *c)
 
 static void on_console_ended(struct console_client *c)
 {
-    struct attached *a = (struct attached *)(void *)c;
+    struct docker_attached *a = (struct docker_attached *)(void *)c;
     struct http_request *req = a->req;
 
     attached_free(a);
@@ -85,7 +85,7 @@ static void on_console_ended(struct console_client *c)
 
 static void on_client_gone(struct http_request *req)
 {
-    struct attached *a = req->data;
+    struct docker_attached *a = req->data;
 
     http_abort(req);
     attached_free(a);
@@ -93,7 +93,7 @@ static void on_client_gone(struct http_request *req)
 
 static void on_client_body(struct http_request *req, const char *data, size_t len)
 {
-    struct attached *a = req->data;
+    struct docker_attached *a = req->data;
 
     if (data == NULL) {
         a->input_ended = true;
@@ -114,7 +114,7 @@ static void on_client_body(struct http_request *req, const char *data, size_t le
 
 static void on_client_drain(struct http_request *req)
 {
-    console_resume(&((struct attached *)req->data)->client);
+    console_resume(&((struct docker_attached *)req->data)->client);
 }
 
 /* ---- beginning ---- */
@@ -137,7 +137,7 @@ static const struct query_field fields[] = {FLAG("logs", logs),
                                             FLAG("detachKeys", detach_keys),
                                             {0}};
 
-static void attached_send_log(struct attached *a)
+static void attached_send_log(struct docker_attached *a)
 {
     struct console_record record;
     uint64_t offset = 0;
@@ -146,25 +146,25 @@ static void attached_send_log(struct attached *a)
         (void)on_console_output(&a->client, record.stream, record.bytes, record.len);
 }
 
-static struct attached *attached_new(struct http_request *req, struct sandbox *s,
-                                     const struct attach_query *q)
+static struct docker_attached *attached_new(struct http_request *req, struct sandbox *s,
+                                            const struct attach_query *q)
 {
     auto_ptr(json_decref) json_t *kept = docker_kept(sandbox_spec(s));
-    struct attached *a = calloc(1, sizeof(*a));
+    struct docker_attached *a = calloc(1, sizeof(*a));
 
     if (a == NULL)
         return NULL;
-    *a = (struct attached){.client = {.output = on_console_output,
-                                      .writable = on_console_writable,
-                                      .ended = on_console_ended},
-                           .req = req,
-                           .s = s,
-                           .raw = sandbox_spec(s)->tty,
-                           .in = docker_bool(q->in) && sandbox_spec(s)->interactive,
-                           .out = docker_bool(q->out),
-                           .errors = docker_bool(q->errors),
-                           .once = json_is_true(json_object_get(kept, "stdinOnce")),
-                           .early = BUF_INIT(EARLY_MAX)};
+    *a = (struct docker_attached){.client = {.output = on_console_output,
+                                             .writable = on_console_writable,
+                                             .ended = on_console_ended},
+                                  .req = req,
+                                  .s = s,
+                                  .raw = sandbox_spec(s)->tty,
+                                  .in = docker_bool(q->in) && sandbox_spec(s)->interactive,
+                                  .out = docker_bool(q->out),
+                                  .errors = docker_bool(q->errors),
+                                  .once = json_is_true(json_object_get(kept, "stdinOnce")),
+                                  .early = BUF_INIT(EARLY_MAX)};
     sandbox_ref(s);
     return a;
 }
@@ -173,7 +173,7 @@ void docker_post_attach(struct http_request *req)
 {
     struct sandbox *s = docker_sandbox(req);
     struct attach_query q = {0};
-    struct attached *a;
+    struct docker_attached *a;
     struct err err = ERR_NONE;
     int r;
 

@@ -71,13 +71,13 @@ static void on_commit_image(void *data, int r, struct image *image, const struct
 }
 
 /* A commit that waits for the clean-up of the container's last run. */
-struct commit {
+struct docker_commit {
     struct http_request *req;
     struct sandbox *s;     /* a reference */
     struct commit_query q; /* its strings live as long as the request */
 };
 
-static int commit_begin(const struct commit *c, struct err *err)
+static int commit_begin(const struct docker_commit *c, struct err *err)
 {
     const struct commit_query *q = &c->q;
     const char *changes[QUERY_LIST_MAX + 1] = {NULL};
@@ -96,7 +96,7 @@ static int commit_begin(const struct commit *c, struct err *err)
 
 static void on_commit_settled(void *data, int r, const struct err *err)
 {
-    struct commit *c = data;
+    struct docker_commit *c = data;
     struct err own = ERR_NONE;
 
     (void)r;
@@ -110,7 +110,7 @@ static void on_commit_settled(void *data, int r, const struct err *err)
 static int commit_start(struct http_request *req, const struct commit_query *q, struct err *err)
 {
     struct sandbox *s = NULL;
-    struct commit *c;
+    struct docker_commit *c;
     int r;
 
     r = docker_lookup(req, q->container, &s, err);
@@ -123,7 +123,7 @@ static int commit_start(struct http_request *req, const struct commit_query *q, 
     c = calloc(1, sizeof(*c));
     if (c == NULL)
         return err_errno(err, -ENOMEM, "commit");
-    *c = (struct commit){.req = req, .s = s, .q = *q};
+    *c = (struct docker_commit){.req = req, .s = s, .q = *q};
     sandbox_ref(s);
     r = docker_when_settled(s, on_commit_settled, c, err);
     if (r < 0) {

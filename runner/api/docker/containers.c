@@ -263,13 +263,13 @@ static void delete_container(struct http_request *req)
 
 /* ---- prune ---- */
 
-struct prune {
+struct container_prune {
     struct http_request *req;
     json_t *deleted; /* owned */
     unsigned left;   /* pending removals, plus one for the loop over containers */
 };
 
-static void prune_done(struct prune *p)
+static void prune_done(struct container_prune *p)
 {
     if (--p->left > 0)
         return;
@@ -296,7 +296,7 @@ static bool container_is_prunable(struct http_request *req, const struct sandbox
            filters_match_labels(f, spec != NULL ? spec->labels : NULL) && native_may_use(req, s);
 }
 
-static void prune_start(struct prune *p, const struct filters *f)
+static void prune_start(struct container_prune *p, const struct filters *f)
 {
     struct supervisor *sup = native_supervisor(p->req);
 
@@ -320,7 +320,7 @@ static void post_containers_prune(struct http_request *req)
     auto_ptr(filters_free) struct filters *f = NULL;
     struct list_query q = {0};
     struct err err = ERR_NONE;
-    struct prune *p;
+    struct container_prune *p;
     int r;
 
     r = http_query_known(req, list_fields, &q, &err);
@@ -333,7 +333,7 @@ static void post_containers_prune(struct http_request *req)
         reply_error(req, &err);
         return;
     }
-    *p = (struct prune){.req = req, .deleted = json_array(), .left = 1};
+    *p = (struct container_prune){.req = req, .deleted = json_array(), .left = 1};
     prune_start(p, f);
 }
 

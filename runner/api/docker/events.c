@@ -28,7 +28,7 @@ enum {
     EVENTS_QUEUE_MAX = EVENTS_MAX * 1024,
 };
 
-static const struct action {
+static const struct docker_action {
     const char *core, *docker, *type;
 } actions[] = {
     {"create", "create", "container"},
@@ -50,7 +50,7 @@ static const struct action {
     {"image_remove", "delete", "image"},
 };
 
-static const struct action *action_find(const char *core)
+static const struct docker_action *action_find(const char *core)
 {
     for (size_t i = 0; i < sizeof(actions) / sizeof(actions[0]); i++)
         if (strcmp(actions[i].core, core) == 0)
@@ -61,7 +61,7 @@ static const struct action *action_find(const char *core)
 enum { ACTION_MAX = 40 };
 
 /* Formats an action like Docker: "die"; "health_status: healthy". */
-static void action_text(const struct event *e, const struct action *a, char ret[ACTION_MAX])
+static void action_text(const struct event *e, const struct docker_action *a, char ret[ACTION_MAX])
 {
     auto_ptr(json_decref) json_t *detail = NULL;
     const char *status = NULL;
@@ -74,7 +74,7 @@ static void action_text(const struct event *e, const struct action *a, char ret[
 }
 
 /* A reader. Frees itself when its client is gone or too slow, or at `until`. */
-struct stream {
+struct docker_event_stream {
     struct events_reader reader; /* first: cast from its address */
     struct http_request *req;
     struct native *native;
@@ -86,14 +86,14 @@ struct stream {
 
 static void on_timer_closed(uv_handle_t *h)
 {
-    struct stream *st = h->data;
+    struct docker_event_stream *st = h->data;
 
     filters_free(st->filters);
     free(st);
 }
 
 /* The caller ends the request. */
-static void stream_end(struct stream *st)
+static void stream_end(struct docker_event_stream *st)
 {
     if (st->dead)
         return;
@@ -104,7 +104,7 @@ static void stream_end(struct stream *st)
     uv_close((uv_handle_t *)&st->timer, on_timer_closed);
 }
 
-static struct sandbox *sandbox_of(const struct stream *st, const struct event *e)
+static struct sandbox *sandbox_of(const struct docker_event_stream *st, const struct event *e)
 {
     struct sandbox *s = sandbox_find(st->native->config.supervisor, e->sandbox);
 
@@ -112,7 +112,8 @@ static struct sandbox *sandbox_of(const struct stream *st, const struct event *e
     return s != NULL && strcmp(sandbox_id(s), e->sandbox) == 0 ? s : NULL;
 }
 
-static bool stream_may_see(const struct stream *st, const struct event *e, const struct sandbox *s)
+static bool stream_may_see(const struct docker_event_stream *st, const struct event *e,
+                           const struct sandbox *s)
 {
     if (s != NULL)
         return native_may_use(st->req, s);
@@ -127,8 +128,8 @@ static bool filters_ask_for_others(const struct filters *f)
            filters_get(f, "daemon", 0) != NULL;
 }
 
-static bool stream_wants(const struct stream *st, const struct event *e, const struct action *a,
-                         const struct sandbox *s)
+static bool stream_wants(const struct docker_event_stream *st, const struct event *e,
+                         const struct docker_action *a, const struct sandbox *s)
 {
     const struct spec *spec = s != NULL ? sandbox_spec(s) : NULL;
     auto_ptr(json_decref) json_t *kept = docker_kept(spec);
@@ -168,7 +169,8 @@ static json_t *encode_attributes(const struct event *e, const struct sandbox *s)
     return object;
 }
 
-static json_t *encode_event(const struct event *e, const struct action *a, const struct sandbox *s)
+static json_t *encode_event(const struct event *e, const struct docker_action *a,
+                            const struct sandbox *s)
 {
     auto_ptr(json_decref) json_t *kept = docker_kept(s != NULL ? sandbox_spec(s) : NULL);
     bool container = strcmp(a->type, "container") == 0;
@@ -191,8 +193,8 @@ static json_t *encode_event(const struct event *e, const struct action *a, const
 
 static void on_stream_event(struct events_reader *r, const struct event *e)
 {
-    struct stream *st = (struct stream *)(void *)r;
-    const struct action *a = action_find(e->type);
+    struct docker_event_stream *st = (struct docker_event_stream *)(void *)r;
+    const struct docker_action *a = action_find(e->type);
     const struct sandbox *s = a != NULL ? sandbox_of(st, e) : NULL;
 
     if (st->dead || st->req->gone || a == NULL || !stream_wants(st, e, a, s))
@@ -206,7 +208,7 @@ static void on_stream_event(struct events_reader *r, const struct event *e)
 
 static void on_stream_gone(struct http_request *req)
 {
-    struct stream *st = req->data;
+    struct docker_event_stream *st = req->data;
 
     http_abort(req);
     stream_end(st);
@@ -214,7 +216,7 @@ static void on_stream_gone(struct http_request *req)
 
 static void on_stream_until(uv_timer_t *h)
 {
-    struct stream *st = h->data;
+    struct docker_event_stream *st = h->data;
     struct http_request *req = st->req;
 
     stream_end(st);
@@ -234,7 +236,8 @@ static const struct query_field fields[] = {
     {0},
 };
 
-static int stream_read_query(struct http_request *req, struct stream *st, struct err *err)
+static int stream_read_query(struct http_request *req, struct docker_event_stream *st,
+                             struct err *err)
 {
     static const char *const known[] = {"container", "event",   "image", "label",  "type",
                                         "volume",    "network", "scope", "daemon", NULL};
@@ -256,7 +259,7 @@ static int stream_read_query(struct http_request *req, struct stream *st, struct
 
 static void get_events(struct http_request *req)
 {
-    struct stream *st;
+    struct docker_event_stream *st;
     struct err err = ERR_NONE;
     int64_t left;
 

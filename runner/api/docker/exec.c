@@ -33,8 +33,8 @@ enum { STATUS_CANNOT_EXECUTE = 126, SIDE_MAX = 65535 };
 
 enum record_state { RECORD_MADE = 0, RECORD_RUNNING, RECORD_ENDED };
 
-struct record {
-    struct record *next, **link; /* in all->records */
+struct exec_record {
+    struct exec_record *next, **link; /* in all->records */
     struct docker_execs *all;
     char id[DOCKER_ID_LEN + 1];
     char sandbox[NATIVE_ID_MAX + 1];
@@ -52,27 +52,27 @@ struct record {
 };
 
 struct docker_execs {
-    struct native *native;        /* borrowed */
-    QUEUE(struct record) records; /* the oldest first */
+    struct native *native;             /* borrowed */
+    QUEUE(struct exec_record) records; /* the oldest first */
     unsigned count;
 };
 
 /* ---- the table ---- */
 
-static void record_free(struct record *x)
+static void record_free(struct exec_record *x)
 {
     exec_io_close(x->io);
     spec_free(x->spec);
     free(x);
 }
 
-static void execs_remove(struct docker_execs *all, struct record *x)
+static void execs_remove(struct docker_execs *all, struct exec_record *x)
 {
     queue_remove(&all->records, x);
     all->count--;
 }
 
-static void execs_append(struct docker_execs *all, struct record *x)
+static void execs_append(struct docker_execs *all, struct exec_record *x)
 {
     queue_add(&all->records, x);
     all->count++;
@@ -90,7 +90,7 @@ struct docker_execs *docker_execs_new(struct native *native)
 void docker_execs_free(struct docker_execs *all)
 {
     while (all != NULL && all->records.first != NULL) {
-        struct record *x = all->records.first;
+        struct exec_record *x = all->records.first;
 
         execs_remove(all, x);
         record_free(x);
@@ -101,7 +101,7 @@ void docker_execs_free(struct docker_execs *all)
 /* Records of running execs remain until on_exec_ended. */
 void docker_execs_drop(struct docker_execs *all, const char *sandbox_id)
 {
-    for (struct record *x = all->records.first, *next; x != NULL; x = next) {
+    for (struct exec_record *x = all->records.first, *next; x != NULL; x = next) {
         next = x->next;
         if (strcmp(x->sandbox, sandbox_id) != 0 || x->state == RECORD_RUNNING || x->req != NULL)
             continue;
@@ -110,9 +110,9 @@ void docker_execs_drop(struct docker_execs *all, const char *sandbox_id)
     }
 }
 
-static struct record *execs_find(struct docker_execs *all, const char *id)
+static struct exec_record *execs_find(struct docker_execs *all, const char *id)
 {
-    struct record *x = all->records.first;
+    struct exec_record *x = all->records.first;
 
     while (x != NULL && strcmp(x->id, id) != 0)
         x = x->next;
@@ -125,9 +125,9 @@ enum { ANYBODY = -1 };
  * none. */
 static bool execs_make_room(struct docker_execs *all, int64_t uid)
 {
-    struct record *oldest = NULL;
+    struct exec_record *oldest = NULL;
 
-    for (struct record *x = all->records.first; x != NULL; x = x->next) {
+    for (struct exec_record *x = all->records.first; x != NULL; x = x->next) {
         if (x->state == RECORD_RUNNING || x->req != NULL || (uid != ANYBODY && x->uid != uid))
             continue;
         if (oldest == NULL)
@@ -153,7 +153,7 @@ void docker_exec_list(struct docker *d, const struct sandbox *s, json_t *contain
 {
     json_t *list = json_array();
 
-    for (const struct record *x = d->execs->records.first; x != NULL; x = x->next)
+    for (const struct exec_record *x = d->execs->records.first; x != NULL; x = x->next)
         if (x->state == RECORD_RUNNING && strcmp(x->sandbox, sandbox_id(s)) == 0)
             (void)json_array_append_new(list, json_string(x->id));
     if (json_array_size(list) > 0)
@@ -223,7 +223,7 @@ static int execs_check_room(struct http_request *req, struct err *err)
 
     /* Other users than the owner get a quarter each, so that they cannot displace other users'
      * execs. */
-    for (const struct record *x = all->records.first; x != NULL && !native_is_owner(req);
+    for (const struct exec_record *x = all->records.first; x != NULL && !native_is_owner(req);
          x = x->next)
         own += x->uid == uid;
     if (own > max / 4 ? execs_make_room(all, uid)
@@ -233,13 +233,13 @@ static int execs_check_room(struct http_request *req, struct err *err)
                    own > max / 4 ? own : all->count);
 }
 
-static int record_make(struct http_request *req, struct sandbox *s, struct record **ret,
+static int record_make(struct http_request *req, struct sandbox *s, struct exec_record **ret,
                        struct err *err)
 {
     auto_ptr(json_decref) json_t *root = NULL;
     auto_ptr(spec_free) struct spec *spec = NULL;
     struct make_body b = {0};
-    struct record *x;
+    struct exec_record *x;
     int r;
 
     r = sandbox_check_runs(s, err);
@@ -274,7 +274,7 @@ static int record_make(struct http_request *req, struct sandbox *s, struct recor
 void docker_post_exec(struct http_request *req)
 {
     struct sandbox *s = docker_sandbox(req);
-    struct record *x = NULL;
+    struct exec_record *x = NULL;
     struct err err = ERR_NONE;
 
     if (s == NULL)
@@ -289,11 +289,11 @@ void docker_post_exec(struct http_request *req)
 
 /* Returns the exec named by {exec}, if the peer may use its container.
  * NULL: answered. */
-static struct record *exec_requested(struct http_request *req, struct sandbox **ret)
+static struct exec_record *exec_requested(struct http_request *req, struct sandbox **ret)
 {
     const char *id = http_param(req, "exec");
     struct err err = ERR_NONE;
-    struct record *x;
+    struct exec_record *x;
 
     x = execs_find(execs_of(req), id);
     *ret = x != NULL ? sandbox_find(native_supervisor(req), x->sandbox) : NULL;
@@ -308,7 +308,7 @@ static struct record *exec_requested(struct http_request *req, struct sandbox **
 static void get_exec(struct http_request *req)
 {
     struct sandbox *s;
-    struct record *x = exec_requested(req, &s);
+    struct exec_record *x = exec_requested(req, &s);
     char container[DOCKER_ID_LEN + 1];
     json_t *root;
 
@@ -327,20 +327,20 @@ static void get_exec(struct http_request *req)
     reply_json(req, 200, root);
 }
 
-struct resize_query {
+struct exec_resize_query {
     int64_t rows, cols;
 };
 
 static const struct query_field resize_fields[] = {
     {.name = "h",
      .type = QUERY_INT,
-     .off = offsetof(struct resize_query, rows),
+     .off = offsetof(struct exec_resize_query, rows),
      .min = 1,
      .max = SIDE_MAX,
      .required = true},
     {.name = "w",
      .type = QUERY_INT,
-     .off = offsetof(struct resize_query, cols),
+     .off = offsetof(struct exec_resize_query, cols),
      .min = 1,
      .max = SIDE_MAX,
      .required = true},
@@ -351,8 +351,8 @@ static const struct query_field resize_fields[] = {
 static void post_exec_resize(struct http_request *req)
 {
     struct sandbox *s;
-    struct record *x = exec_requested(req, &s);
-    struct resize_query q = {0};
+    struct exec_record *x = exec_requested(req, &s);
+    struct exec_resize_query q = {0};
     struct err err = ERR_NONE;
     int r;
 
@@ -377,13 +377,13 @@ static void post_exec_resize(struct http_request *req)
 
 static void on_exec_drain(struct http_request *req)
 {
-    exec_io_resume(((struct record *)req->data)->io);
+    exec_io_resume(((struct exec_record *)req->data)->io);
 }
 
 /* The client is gone: the process continues, but one on a terminal is hung up. */
 static void on_exec_gone(struct http_request *req)
 {
-    struct record *x = req->data;
+    struct exec_record *x = req->data;
 
     http_abort(req);
     x->req = NULL;
@@ -399,7 +399,7 @@ static void on_exec_gone(struct http_request *req)
 
 static void on_exec_body(struct http_request *req, const char *data, size_t len)
 {
-    struct record *x = req->data;
+    struct exec_record *x = req->data;
 
     if (x->state != RECORD_RUNNING || !x->in)
         return;
@@ -414,7 +414,7 @@ static void on_exec_body(struct http_request *req, const char *data, size_t len)
 
 static void on_exec_started(void *data)
 {
-    struct record *x = data;
+    struct exec_record *x = data;
 
     x->state = RECORD_RUNNING;
     x->pid = exec_pid(exec_io_exec(x->io));
@@ -428,7 +428,7 @@ static void on_exec_started(void *data)
     docker_upgrade(x->req, x->raw, on_exec_body);
 }
 
-static void record_end(struct record *x, int exit_code)
+static void record_end(struct exec_record *x, int exit_code)
 {
     exec_io_close(take(x->io));
     x->state = RECORD_ENDED;
@@ -438,7 +438,7 @@ static void record_end(struct record *x, int exit_code)
 /* Like in Docker the stream begins in any case, and contains the error. */
 static void on_exec_failed(void *data, const struct err *err, int exit_code)
 {
-    struct record *x = data;
+    struct exec_record *x = data;
     struct http_request *req = take(x->req);
     char text[ERR_MSG_MAX + 64];
     int n;
@@ -460,35 +460,35 @@ static void on_exec_failed(void *data, const struct err *err, int exit_code)
     http_end(req);
 }
 
-static bool record_wants_stream(const struct record *x, int stream)
+static bool record_wants_stream(const struct exec_record *x, int stream)
 {
     return x->req != NULL && !x->detach && (stream == 2 ? x->errors : x->out);
 }
 
 static bool on_exec_output(void *data, int stream, const char *bytes, size_t len)
 {
-    struct record *x = data;
+    struct exec_record *x = data;
 
     return !record_wants_stream(x, stream) || docker_send(x->req, x->raw, stream, bytes, len);
 }
 
 static bool exec_takes_pipe(void *data)
 {
-    const struct record *x = data;
+    const struct exec_record *x = data;
 
     return x->req != NULL && !x->detach && http_all_taken(x->req);
 }
 
 static bool on_exec_piped(void *data, int stream, int pipe, size_t len)
 {
-    struct record *x = data;
+    struct exec_record *x = data;
 
     return !record_wants_stream(x, stream) || docker_send_pipe(x->req, x->raw, stream, pipe, len);
 }
 
 static void on_exec_writable(void *data)
 {
-    struct record *x = data;
+    struct exec_record *x = data;
 
     if (x->req != NULL)
         http_body_resume(x->req);
@@ -497,7 +497,7 @@ static void on_exec_writable(void *data)
 /* The state changes before the client sees its stream end. */
 static void on_exec_ended(void *data)
 {
-    struct record *x = data;
+    struct exec_record *x = data;
     struct http_request *req = take(x->req);
 
     record_end(x, exec_exit_code(exec_io_exec(x->io)));
@@ -532,7 +532,7 @@ static const struct body_field start_fields[] = {
 };
 
 /* Parses [rows, columns]; 0 = the default. */
-static int record_take_size(struct record *x, json_t *size, struct err *err)
+static int record_take_size(struct exec_record *x, json_t *size, struct err *err)
 {
     json_int_t side[2];
 
@@ -550,7 +550,7 @@ static int record_take_size(struct record *x, json_t *size, struct err *err)
     return 0;
 }
 
-static int record_read_start(struct http_request *req, struct record *x, struct err *err)
+static int record_read_start(struct http_request *req, struct exec_record *x, struct err *err)
 {
     auto_ptr(json_decref) json_t *root = NULL;
     struct start_body b = {0};
@@ -575,7 +575,7 @@ static int record_read_start(struct http_request *req, struct record *x, struct 
 static void post_exec_start(struct http_request *req)
 {
     struct sandbox *s;
-    struct record *x = exec_requested(req, &s);
+    struct exec_record *x = exec_requested(req, &s);
     struct exec_options o = EXEC_OPTIONS_NONE;
     struct err err = ERR_NONE;
     int r;

@@ -39,7 +39,7 @@ bool docker_glob_name(const char *pattern, const char *name)
 
 /* ---- in ---- */
 
-struct loading {
+struct docker_loading {
     struct http_request *req;
     struct image_load *load;
     bool started, import;
@@ -47,7 +47,7 @@ struct loading {
 };
 
 /* False: out of memory, nothing was sent. */
-static bool loading_send_line(struct loading *l, json_t *root)
+static bool loading_send_line(struct docker_loading *l, json_t *root)
 {
     if (!l->started) {
         l->started = true;
@@ -58,7 +58,7 @@ static bool loading_send_line(struct loading *l, json_t *root)
 
 static void on_load_progress(void *data, const struct image_progress *p)
 {
-    struct loading *l = data;
+    struct docker_loading *l = data;
     char name[REFERENCE_MAX + 1];
 
     if (strcmp(p->stage, "image") != 0)
@@ -77,12 +77,12 @@ static void on_load_progress(void *data, const struct image_progress *p)
 
 static void on_load_drain(void *data)
 {
-    http_body_resume(((struct loading *)data)->req);
+    http_body_resume(((struct docker_loading *)data)->req);
 }
 
 static void on_load_done(void *data, int r, const struct err *err)
 {
-    struct loading *l = data;
+    struct docker_loading *l = data;
     bool said = true;
 
     l->load = NULL;
@@ -111,7 +111,7 @@ static const struct image_load_events load_events = {
 
 static void on_load_body(struct http_request *req, const char *data, size_t len)
 {
-    struct loading *l = req->data;
+    struct docker_loading *l = req->data;
 
     if (l->load == NULL)
         return;
@@ -123,7 +123,7 @@ static void on_load_body(struct http_request *req, const char *data, size_t len)
 
 static void on_load_gone(struct http_request *req)
 {
-    struct loading *l = req->data;
+    struct docker_loading *l = req->data;
 
     if (l->load != NULL)
         image_load_cancel(l->load);
@@ -131,19 +131,19 @@ static void on_load_gone(struct http_request *req)
     http_abort(req);
 }
 
-static struct loading *loading_new(struct http_request *req, bool import)
+static struct docker_loading *loading_new(struct http_request *req, bool import)
 {
-    struct loading *l = calloc(1, sizeof(*l));
+    struct docker_loading *l = calloc(1, sizeof(*l));
 
     if (l == NULL) {
         reply_errorf(req, -ENOMEM, "out of memory");
         return NULL;
     }
-    *l = (struct loading){.req = req, .import = import};
+    *l = (struct docker_loading){.req = req, .import = import};
     return l;
 }
 
-static void loading_begun(struct loading *l, int r, const struct err *err)
+static void loading_begun(struct docker_loading *l, int r, const struct err *err)
 {
     if (r < 0) {
         reply_error(l->req, err);
@@ -176,7 +176,7 @@ static int refuse_platform(const char *platform, struct err *err)
 void docker_post_load(struct http_request *req)
 {
     struct load_query q = {0};
-    struct loading *l;
+    struct docker_loading *l;
     struct err err = ERR_NONE;
     int r;
 
@@ -197,29 +197,31 @@ void docker_post_load(struct http_request *req)
 
 /* ---- create: import, and what Docker pulls ---- */
 
-struct create_query {
+struct image_create_query {
     const char *from, *source, *repo, *tag, *message, *platform;
     struct query_list changes;
 };
 
 static const struct query_field create_fields[] = {
-    {.name = "fromImage", .type = QUERY_STRING, .off = offsetof(struct create_query, from)},
-    {.name = "fromSrc", .type = QUERY_STRING, .off = offsetof(struct create_query, source)},
-    {.name = "repo", .type = QUERY_STRING, .off = offsetof(struct create_query, repo)},
-    {.name = "tag", .type = QUERY_STRING, .off = offsetof(struct create_query, tag)},
-    {.name = "message", .type = QUERY_STRING, .off = offsetof(struct create_query, message)},
-    {.name = "platform", .type = QUERY_STRING, .off = offsetof(struct create_query, platform)},
-    {.name = "changes", .type = QUERY_LIST, .off = offsetof(struct create_query, changes)},
+    {.name = "fromImage", .type = QUERY_STRING, .off = offsetof(struct image_create_query, from)},
+    {.name = "fromSrc", .type = QUERY_STRING, .off = offsetof(struct image_create_query, source)},
+    {.name = "repo", .type = QUERY_STRING, .off = offsetof(struct image_create_query, repo)},
+    {.name = "tag", .type = QUERY_STRING, .off = offsetof(struct image_create_query, tag)},
+    {.name = "message", .type = QUERY_STRING, .off = offsetof(struct image_create_query, message)},
+    {.name = "platform",
+     .type = QUERY_STRING,
+     .off = offsetof(struct image_create_query, platform)},
+    {.name = "changes", .type = QUERY_LIST, .off = offsetof(struct image_create_query, changes)},
     {0},
 };
 
-static void import_image(struct http_request *req, const struct create_query *q)
+static void import_image(struct http_request *req, const struct image_create_query *q)
 {
     const char *changes[QUERY_LIST_MAX + 1] = {NULL};
     char name[REFERENCE_MAX + 1];
     struct image_import i = {.message = q->message, .changes = changes};
     struct err err = ERR_NONE;
-    struct loading *l;
+    struct docker_loading *l;
 
     if (!native_may_load(req))
         return;
@@ -287,7 +289,7 @@ static void on_pull_found(void *data, int r, struct image *found, const struct e
     free(p);
 }
 
-static void pull_image(struct http_request *req, const struct create_query *q)
+static void pull_image(struct http_request *req, const struct image_create_query *q)
 {
     struct pulling *p = calloc(1, sizeof(*p));
     struct err err = ERR_NONE;
@@ -307,7 +309,7 @@ static void pull_image(struct http_request *req, const struct create_query *q)
 
 void docker_post_image_create(struct http_request *req)
 {
-    struct create_query q = {0};
+    struct image_create_query q = {0};
     struct err err = ERR_NONE;
 
     if (http_query_known(req, create_fields, &q, &err) < 0)
@@ -322,7 +324,7 @@ void docker_post_image_create(struct http_request *req)
 
 /* ---- out ---- */
 
-struct saving {
+struct docker_saving {
     struct http_request *req;
     struct image_save *save;
     bool started;
@@ -330,7 +332,7 @@ struct saving {
 
 static bool on_save_bytes(void *data, const void *bytes, size_t len)
 {
-    struct saving *s = data;
+    struct docker_saving *s = data;
 
     if (!s->started) {
         s->started = true;
@@ -341,7 +343,7 @@ static bool on_save_bytes(void *data, const void *bytes, size_t len)
 
 static void on_save_done(void *data, int r, const struct err *err)
 {
-    struct saving *s = data;
+    struct docker_saving *s = data;
 
     s->save = NULL;
     if (r < 0 && !s->started) {
@@ -361,7 +363,7 @@ static const struct image_save_events save_events = {.on_bytes = on_save_bytes,
 
 static void on_save_drain(struct http_request *req)
 {
-    struct saving *s = req->data;
+    struct docker_saving *s = req->data;
 
     if (s->save != NULL)
         image_save_resume(s->save);
@@ -369,7 +371,7 @@ static void on_save_drain(struct http_request *req)
 
 static void on_save_gone(struct http_request *req)
 {
-    struct saving *s = req->data;
+    struct docker_saving *s = req->data;
 
     if (s->save != NULL)
         image_save_cancel(s->save);
@@ -377,9 +379,9 @@ static void on_save_gone(struct http_request *req)
     http_abort(req);
 }
 
-static struct saving *saving_new(struct http_request *req)
+static struct docker_saving *saving_new(struct http_request *req)
 {
-    struct saving *s = calloc(1, sizeof(*s));
+    struct docker_saving *s = calloc(1, sizeof(*s));
 
     if (s == NULL) {
         reply_errorf(req, -ENOMEM, "out of memory");
@@ -389,7 +391,7 @@ static struct saving *saving_new(struct http_request *req)
     return s;
 }
 
-static void saving_begun(struct saving *s, int r, const struct err *err)
+static void saving_begun(struct docker_saving *s, int r, const struct err *err)
 {
     if (r < 0) {
         reply_error(s->req, err);
@@ -403,7 +405,7 @@ static void saving_begun(struct saving *s, int r, const struct err *err)
 
 static void save_images(struct http_request *req, const char *const *names)
 {
-    struct saving *s = saving_new(req);
+    struct docker_saving *s = saving_new(req);
     struct err err = ERR_NONE;
 
     if (s != NULL)
@@ -458,7 +460,7 @@ void docker_get_save_one(struct http_request *req)
 void docker_get_export(struct http_request *req)
 {
     struct sandbox *box = docker_sandbox(req);
-    struct saving *s;
+    struct docker_saving *s;
     struct err err = ERR_NONE;
 
     if (box == NULL)

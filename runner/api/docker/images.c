@@ -51,7 +51,7 @@ static const struct query_field list_fields[] = {FLAG("all", all),
                                                  FLAG("only_ids", only_ids),
                                                  {0}};
 
-struct listing {
+struct docker_image_listing {
     struct http_request *req;
     struct filters *filters; /* owned */
 };
@@ -102,7 +102,7 @@ static bool image_matches(const struct image *image, const struct filters *f)
 static void on_images_list(void *data, int r, struct image **list, size_t count,
                            const struct err *err)
 {
-    struct listing *l = data;
+    struct docker_image_listing *l = data;
     json_t *array;
 
     if (r < 0) {
@@ -124,7 +124,7 @@ static void get_images(struct http_request *req)
 {
     static const char *const known[] = {"dangling", "label", "reference", NULL};
     struct list_query q = {0};
-    struct listing *l;
+    struct docker_image_listing *l;
     struct err err = ERR_NONE;
     int r;
 
@@ -152,7 +152,7 @@ static void get_images(struct http_request *req)
 
 typedef json_t *encode_fn(const struct image *image);
 
-struct finding {
+struct docker_image_search {
     struct http_request *req;
     encode_fn *encode;
     const char *platform; /* of the request; NULL: any */
@@ -161,7 +161,7 @@ struct finding {
 static void on_image_found(void *data, int r, struct image *found, const struct err *err)
 {
     auto_ptr(image_free) struct image *image = found;
-    struct finding *f = data;
+    struct docker_image_search *f = data;
 
     if (r < 0)
         docker_image_fail(f->req, http_param(f->req, "name"), r, err);
@@ -187,7 +187,7 @@ static const struct query_field one_fields[] = {
 static void show_image(struct http_request *req, encode_fn *encode)
 {
     struct one_query q = {0};
-    struct finding *f;
+    struct docker_image_search *f;
     struct err err = ERR_NONE;
     int r;
 
@@ -198,7 +198,7 @@ static void show_image(struct http_request *req, encode_fn *encode)
     }
     r = http_query_known(req, one_fields, &q, &err);
     if (r == 0) {
-        *f = (struct finding){.req = req, .encode = encode, .platform = q.platform};
+        *f = (struct docker_image_search){.req = req, .encode = encode, .platform = q.platform};
         r = images_find(native_images(req), http_param(req, "name"), on_image_found, f, &err);
     }
     if (r < 0) {

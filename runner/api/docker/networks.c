@@ -192,7 +192,7 @@ static const struct query_field fields[] = {
     {0},
 };
 
-struct listing {
+struct docker_network_listing {
     const struct filters *filters;
     json_t *list;
 };
@@ -216,7 +216,7 @@ static bool network_matches(struct http_request *req, const struct filters *f, c
 
 static bool listing_add(struct http_request *req, const char *name, void *data)
 {
-    struct listing *l = data;
+    struct docker_network_listing *l = data;
 
     if (network_matches(req, l->filters, name))
         (void)json_array_append_new(l->list, encode_network(req, name, false));
@@ -229,7 +229,7 @@ static void get_networks(struct http_request *req)
                                         "name",     "scope",  "type", NULL};
     auto_ptr(filters_free) struct filters *f = NULL;
     struct list_query q = {0};
-    struct listing l;
+    struct docker_network_listing l;
     struct err err = ERR_NONE;
     int r;
 
@@ -240,7 +240,7 @@ static void get_networks(struct http_request *req)
         reply_error(req, &err);
         return;
     }
-    l = (struct listing){.filters = f, .list = json_array()};
+    l = (struct docker_network_listing){.filters = f, .list = json_array()};
     (void)networks_each(req, listing_add, &l);
     reply_json(req, 200, l.list);
 }

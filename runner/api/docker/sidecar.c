@@ -196,13 +196,13 @@ int docker_own_sidecar_take(struct create_body *b, struct err *err)
 
 /* ---- starting ---- */
 
-struct starting {
+struct sidecar_starting {
     struct sandbox *s; /* a reference */
     sandbox_cb cb;
     void *data;
 };
 
-static void starting_done(struct starting *st, int r, const struct err *err)
+static void starting_done(struct sidecar_starting *st, int r, const struct err *err)
 {
     if (st->cb != NULL)
         st->cb(st->data, r, err);
@@ -234,7 +234,7 @@ static int sidecar_keep_port(struct sandbox *s, const char *part, const char *ke
 
 static void on_sidecar_listening(void *data, int r, uint16_t port, const struct err *err)
 {
-    struct starting *st = data;
+    struct sidecar_starting *st = data;
     struct err own = ERR_NONE;
 
     if (r == 0) {
@@ -248,7 +248,7 @@ static void on_sidecar_listening(void *data, int r, uint16_t port, const struct 
 
 static void on_sidecar_init(void *data, int r, const struct err *err)
 {
-    struct starting *st = data;
+    struct sidecar_starting *st = data;
     auto_ptr(json_decref) json_t *kept = docker_kept(sandbox_spec(st->s));
     const json_t *sidecar = json_object_get(kept, "sidecar");
     struct err own = ERR_NONE;
@@ -272,12 +272,12 @@ static void on_sidecar_init(void *data, int r, const struct err *err)
 static int sidecar_start_with(struct sandbox *s, sandbox_cb on, sandbox_cb cb, void *data,
                               struct err *err)
 {
-    struct starting *st = calloc(1, sizeof(*st));
+    struct sidecar_starting *st = calloc(1, sizeof(*st));
     int r;
 
     if (st == NULL)
         return err_errno(err, -ENOMEM, "sidecar");
-    *st = (struct starting){.s = s, .cb = cb, .data = data};
+    *st = (struct sidecar_starting){.s = s, .cb = cb, .data = data};
     sandbox_ref(s);
     r = sandbox_with_init(s, on, st, err);
     if (r < 0) {
@@ -294,7 +294,7 @@ int docker_sidecar_start(struct sandbox *s, sandbox_cb cb, void *data, struct er
 
 static void on_door_open(void *data, int r, const struct err *err)
 {
-    struct starting *st = data;
+    struct sidecar_starting *st = data;
     struct err own = ERR_NONE;
 
     if (r == 0) {
@@ -328,7 +328,7 @@ static int sidecar_open_door(struct sandbox *s, door_cb *cb, void *data, struct 
 
 static void on_own_sidecar_init(void *data, int r, const struct err *err)
 {
-    struct starting *st = data;
+    struct sidecar_starting *st = data;
     struct err own = ERR_NONE;
 
     if (r == 0) {

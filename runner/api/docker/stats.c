@@ -41,7 +41,7 @@ struct counters {
     int64_t time_us, cpu_usec;
 };
 
-struct stats {
+struct docker_stats {
     struct http_request *req; /* NULL: the client is gone */
     struct native *native;
     struct sandbox *s; /* a reference */
@@ -52,13 +52,13 @@ struct stats {
 
 static void on_stats_timer_closed(uv_handle_t *h)
 {
-    struct stats *st = h->data;
+    struct docker_stats *st = h->data;
 
     sandbox_unref(st->s);
     free(st);
 }
 
-static void stats_close(struct stats *st)
+static void stats_close(struct docker_stats *st)
 {
     if (st->closing || st->asking)
         return; /* on_sandbox_stats closes it */
@@ -87,7 +87,7 @@ static json_int_t memory_limit(const struct limits *limits)
     return sysinfo(&host) < 0 ? 0 : (json_int_t)host.totalram * host.mem_unit;
 }
 
-static json_t *encode_stats(struct stats *st, const struct launch_reply *reply)
+static json_t *encode_stats(struct docker_stats *st, const struct launch_reply *reply)
 {
     struct counters now = {.time_us = clock_wall_us(),
                            .cpu_usec = reply != NULL ? (int64_t)reply->cpu_usec : 0};
@@ -114,7 +114,7 @@ static json_t *encode_stats(struct stats *st, const struct launch_reply *reply)
 static void on_sandbox_stats(void *data, int r, const struct launch_reply *reply,
                              const struct err *err)
 {
-    struct stats *st = data;
+    struct docker_stats *st = data;
     bool written;
 
     (void)err;
@@ -130,7 +130,7 @@ static void on_sandbox_stats(void *data, int r, const struct launch_reply *reply
     stats_close(st);
 }
 
-static void stats_request(struct stats *st)
+static void stats_request(struct docker_stats *st)
 {
     st->asking = true;
     if (sandbox_stats(st->s, on_sandbox_stats, st, NULL) == 0)
@@ -140,7 +140,7 @@ static void stats_request(struct stats *st)
 
 static void on_stats_timer(uv_timer_t *h)
 {
-    struct stats *st = h->data;
+    struct docker_stats *st = h->data;
 
     if (!st->asking && st->req != NULL && http_queued(st->req) == 0)
         stats_request(st);
@@ -148,7 +148,7 @@ static void on_stats_timer(uv_timer_t *h)
 
 static void on_stats_gone(struct http_request *req)
 {
-    struct stats *st = req->data;
+    struct docker_stats *st = req->data;
 
     http_abort(req);
     st->req = NULL;
@@ -159,7 +159,7 @@ void docker_get_stats(struct http_request *req)
 {
     struct sandbox *s = docker_sandbox(req);
     struct stats_query q = {0};
-    struct stats *st;
+    struct docker_stats *st;
     struct err err = ERR_NONE;
 
     if (s == NULL)
@@ -176,10 +176,10 @@ void docker_get_stats(struct http_request *req)
         reply_errorf(req, -ENOMEM, "out of memory");
         return;
     }
-    *st = (struct stats){.req = req,
-                         .native = native_of(req),
-                         .s = s,
-                         .stream = q.stream == NULL || docker_bool(q.stream)};
+    *st = (struct docker_stats){.req = req,
+                                .native = native_of(req),
+                                .s = s,
+                                .stream = q.stream == NULL || docker_bool(q.stream)};
     sandbox_ref(s);
     (void)uv_timer_init(http_loop(req), &st->timer); /* never fails */
     st->timer.data = st;

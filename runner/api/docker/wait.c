@@ -35,13 +35,13 @@ static const struct query_field fields[] = {
     {0},
 };
 
-struct waiting {
+struct docker_wait {
     struct http_request *req; /* NULL: the client is gone */
     struct sandbox *s;        /* a reference */
     int condition;
 };
 
-static void waiting_free(struct waiting *w)
+static void waiting_free(struct docker_wait *w)
 {
     sandbox_unref(w->s);
     free(w);
@@ -67,7 +67,7 @@ static void wait_reply(struct http_request *req, int code)
 /* r: the exit code; negative if the container was removed meanwhile, which also ended it. */
 static void on_wait_over(void *data, int r, const struct err *err)
 {
-    struct waiting *w = data;
+    struct docker_wait *w = data;
 
     (void)err;
     if (w->req != NULL)
@@ -77,7 +77,7 @@ static void on_wait_over(void *data, int r, const struct err *err)
 
 static void on_wait_gone(struct http_request *req)
 {
-    struct waiting *w = req->data;
+    struct docker_wait *w = req->data;
 
     http_abort(req);
     w->req = NULL;
@@ -85,7 +85,7 @@ static void on_wait_gone(struct http_request *req)
         waiting_free(w);
 }
 
-static int wait_begin(struct waiting *w, struct err *err)
+static int wait_begin(struct docker_wait *w, struct err *err)
 {
     if (w->condition == WAIT_REMOVED)
         return sandbox_wait_removed(w->s, on_wait_over, w, err);
@@ -96,7 +96,7 @@ void docker_post_wait(struct http_request *req)
 {
     struct sandbox *s = docker_sandbox(req);
     struct wait_query q = {0};
-    struct waiting *w;
+    struct docker_wait *w;
     struct err err = ERR_NONE;
 
     if (s == NULL)
@@ -115,7 +115,7 @@ void docker_post_wait(struct http_request *req)
         reply_errorf(req, -ENOMEM, "out of memory");
         return;
     }
-    *w = (struct waiting){.req = req, .s = s, .condition = q.condition};
+    *w = (struct docker_wait){.req = req, .s = s, .condition = q.condition};
     sandbox_ref(s);
     if (wait_begin(w, &err) < 0) {
         reply_error(req, &err);

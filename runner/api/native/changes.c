@@ -13,14 +13,14 @@
 #include "json/parse.h"
 
 /* A request for the changes of a sandbox. */
-struct listing {
+struct changes_listing {
     struct http_request *req;
     const struct changes_form *form;
     struct changes *changes; /* NULL once it has ended */
     bool started;
 };
 
-static void listing_begin(struct listing *l)
+static void listing_begin(struct changes_listing *l)
 {
     http_start(l->req, 200, NULL, "application/json");
     (void)http_write(l->req, l->form->head, strlen(l->form->head));
@@ -28,7 +28,7 @@ static void listing_begin(struct listing *l)
 
 static bool on_changes_entry(void *data, enum change_kind kind, const char *path)
 {
-    struct listing *l = data;
+    struct changes_listing *l = data;
     auto_ptr(json_decref) json_t *one = l->form->encode(kind, path);
     auto_free char *text = one != NULL ? json_dumps(one, JSON_COMPACT) : NULL;
     bool full;
@@ -46,7 +46,7 @@ static bool on_changes_entry(void *data, enum change_kind kind, const char *path
 
 static void on_changes_done(void *data, int r, const struct err *err)
 {
-    struct listing *l = data;
+    struct changes_listing *l = data;
     struct http_request *req = l->req;
 
     if (r < 0 && l->started) {
@@ -64,14 +64,14 @@ static void on_changes_done(void *data, int r, const struct err *err)
 
 static void on_changes_drain(struct http_request *req)
 {
-    struct listing *l = req->data;
+    struct changes_listing *l = req->data;
 
     changes_resume(l->changes);
 }
 
 static void on_changes_gone(struct http_request *req)
 {
-    struct listing *l = req->data;
+    struct changes_listing *l = req->data;
 
     changes_cancel(l->changes);
     free(l);
@@ -82,14 +82,14 @@ void native_changes(struct http_request *req, struct sandbox *s, const struct ch
 {
     static const struct changes_events events = {.on_change = on_changes_entry,
                                                  .on_done = on_changes_done};
-    struct listing *l = calloc(1, sizeof(*l));
+    struct changes_listing *l = calloc(1, sizeof(*l));
     struct err err = ERR_NONE;
 
     if (l == NULL) {
         reply_errorf(req, -ENOMEM, "out of memory");
         return;
     }
-    *l = (struct listing){.req = req, .form = form};
+    *l = (struct changes_listing){.req = req, .form = form};
     if (changes_start(s, &events, l, &l->changes, &err) < 0) {
         free(l);
         reply_error(req, &err);

@@ -19,9 +19,9 @@
 enum { READ_SIZE = 16 << 10 };
 
 /* A request that waits for the report; req->data. */
-struct waiter {
+struct doctor_waiter {
     struct http_request *req;
-    struct waiter *next, **link; /* in reader->waiters */
+    struct doctor_waiter *next, **link; /* in reader->waiters */
 };
 
 struct doctor_reader {
@@ -29,7 +29,7 @@ struct doctor_reader {
     bool open; /* the handle is initialised */
     struct buf text;
     json_t *report; /* owned; NULL: not yet read, or none */
-    struct waiter *waiters;
+    struct doctor_waiter *waiters;
     char chunk[READ_SIZE];
 };
 
@@ -67,7 +67,7 @@ static void doctor_answer(struct doctor_reader *d, struct http_request *req)
 static void doctor_answer_all(struct doctor_reader *d)
 {
     while (d->waiters != NULL) {
-        struct waiter *w = d->waiters;
+        struct doctor_waiter *w = d->waiters;
 
         list_remove(w);
         w->req->on_gone = NULL;
@@ -162,7 +162,7 @@ void doctor_reader_close(struct doctor_reader *d)
 
 static void on_waiter_gone(struct http_request *req)
 {
-    struct waiter *w = req->data;
+    struct doctor_waiter *w = req->data;
 
     list_remove(w);
     free(w);
@@ -171,7 +171,7 @@ static void on_waiter_gone(struct http_request *req)
 
 void doctor_reader_answer(struct doctor_reader *d, struct http_request *req)
 {
-    struct waiter *w;
+    struct doctor_waiter *w;
 
     if (!d->open) {
         doctor_answer(d, req);

@@ -46,7 +46,7 @@ static const struct query_field fields[] = {
 };
 
 /* A reader. Frees itself when its client is gone or too slow. */
-struct stream {
+struct api_event_stream {
     struct events_reader reader; /* first: cast from its address */
     struct native *native;
     struct http_request *req; /* gives the peer; valid until sse_close */
@@ -58,7 +58,7 @@ struct stream {
     bool subscribed, dead;
 };
 
-static void stream_end(struct stream *st)
+static void stream_end(struct api_event_stream *st)
 {
     if (st->subscribed)
         events_unsubscribe(supervisor_events(st->native->config.supervisor), &st->reader);
@@ -75,7 +75,7 @@ static void on_sse_gone(struct sse *s, void *data)
 
 /* Events of a removed sandbox are visible only to its creator and the owner: its spec is gone,
  * so no other right can be checked. Another sandbox may have the id as its name. */
-static bool stream_may_see(const struct stream *st, const struct event *e)
+static bool stream_may_see(const struct api_event_stream *st, const struct event *e)
 {
     struct sandbox *s = sandbox_find(st->native->config.supervisor, e->sandbox);
 
@@ -85,7 +85,7 @@ static bool stream_may_see(const struct stream *st, const struct event *e)
            (e->maker >= 0 && e->maker == (int64_t)http_peer(st->req)->uid);
 }
 
-static bool stream_wants(const struct stream *st, const struct event *e)
+static bool stream_wants(const struct api_event_stream *st, const struct event *e)
 {
     if (!stream_may_see(st, e))
         return false;
@@ -111,7 +111,7 @@ static json_t *encode_event(const struct event *e)
 }
 
 /* Negative: the stream must be ended. */
-static int stream_send_event(struct stream *st, const struct event *e)
+static int stream_send_event(struct api_event_stream *st, const struct event *e)
 {
     auto_ptr(json_decref) json_t *root = encode_event(e);
     auto_free char *text = root != NULL ? json_dumps(root, JSON_COMPACT) : NULL;
@@ -123,7 +123,7 @@ static int stream_send_event(struct stream *st, const struct event *e)
     return sse_send(st->sse, id, e->type, text, strlen(text));
 }
 
-static int stream_send_gap(struct stream *st, uint64_t next)
+static int stream_send_gap(struct api_event_stream *st, uint64_t next)
 {
     char text[96];
     int n = snprintf(text, sizeof(text), "{\"after\":%" PRIu64 ",\"next\":%" PRIu64 "}", st->last,
@@ -134,7 +134,7 @@ static int stream_send_gap(struct stream *st, uint64_t next)
 
 static void on_stream_event(struct events_reader *r, const struct event *e)
 {
-    struct stream *st = (struct stream *)(void *)r;
+    struct api_event_stream *st = (struct api_event_stream *)(void *)r;
     int ok = 0;
 
     if (st->dead)
@@ -188,10 +188,11 @@ static int query_decode_events(struct http_request *req, struct events_query *q,
     return 0;
 }
 
-static int stream_new(struct http_request *req, const struct events_query *q, struct stream **ret)
+static int stream_new(struct http_request *req, const struct events_query *q,
+                      struct api_event_stream **ret)
 {
     struct sse_options options = {.max = EVENTS_QUEUE_MAX, .on_gone = on_sse_gone};
-    struct stream *st = calloc(1, sizeof(*st));
+    struct api_event_stream *st = calloc(1, sizeof(*st));
     int r;
 
     if (st == NULL)
@@ -217,7 +218,7 @@ static void get_events(struct http_request *req)
 {
     struct events_query q = {0};
     struct err err = ERR_NONE;
-    struct stream *st = NULL;
+    struct api_event_stream *st = NULL;
 
     if (query_decode_events(req, &q, &err) < 0) {
         reply_error(req, &err);

@@ -28,7 +28,7 @@ static const struct query_field export_fields[] = {{.name = "name",
                                                    {0}};
 
 /* A request for an archive. */
-struct saving {
+struct image_saving {
     struct http_request *req;
     struct image_save *save; /* NULL once it has ended */
     bool started;
@@ -36,7 +36,7 @@ struct saving {
 
 static bool on_save_bytes(void *data, const void *bytes, size_t len)
 {
-    struct saving *s = data;
+    struct image_saving *s = data;
 
     if (!s->started)
         http_start(s->req, 200, NULL, "application/x-tar");
@@ -46,7 +46,7 @@ static bool on_save_bytes(void *data, const void *bytes, size_t len)
 
 static void on_save_done(void *data, int r, const struct err *err)
 {
-    struct saving *s = data;
+    struct image_saving *s = data;
     struct http_request *req = s->req;
 
     if (s->started && r == 0)
@@ -64,23 +64,23 @@ static const struct image_save_events events = {.on_bytes = on_save_bytes, .on_d
 
 static void on_save_drain(struct http_request *req)
 {
-    struct saving *s = req->data;
+    struct image_saving *s = req->data;
 
     image_save_resume(s->save);
 }
 
 static void on_save_gone(struct http_request *req)
 {
-    struct saving *s = req->data;
+    struct image_saving *s = req->data;
 
     image_save_cancel(s->save);
     free(s);
     http_abort(req);
 }
 
-static struct saving *saving_new(struct http_request *req)
+static struct image_saving *saving_new(struct http_request *req)
 {
-    struct saving *s = calloc(1, sizeof(*s));
+    struct image_saving *s = calloc(1, sizeof(*s));
 
     if (s == NULL) {
         reply_errorf(req, -ENOMEM, "out of memory");
@@ -93,7 +93,7 @@ static struct saving *saving_new(struct http_request *req)
     return s;
 }
 
-static void saving_fail(struct saving *s, const struct err *err)
+static void saving_fail(struct image_saving *s, const struct err *err)
 {
     struct http_request *req = s->req;
 
@@ -106,7 +106,7 @@ void image_get_save(struct http_request *req)
     const char *names[QUERY_LIST_MAX + 1];
     struct save_query q = {.name = NULL};
     struct err err = ERR_NONE;
-    struct saving *s;
+    struct image_saving *s;
     int r;
 
     r = http_query(req, save_fields, &q, &err);
@@ -128,7 +128,7 @@ void image_get_export(struct http_request *req)
 {
     struct save_query q = {.name = NULL};
     struct err err = ERR_NONE;
-    struct saving *s;
+    struct image_saving *s;
 
     if (http_query(req, export_fields, &q, &err) < 0) {
         reply_error(req, &err);
@@ -143,7 +143,7 @@ void image_get_sandbox_export(struct http_request *req)
 {
     struct sandbox *box = native_sandbox(req);
     struct err err = ERR_NONE;
-    struct saving *s;
+    struct image_saving *s;
 
     if (box == NULL)
         return;

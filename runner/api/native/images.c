@@ -261,16 +261,16 @@ static void delete_image(struct http_request *req)
         reply_error(req, &err);
 }
 
-struct prune_body {
+struct image_prune_body {
     bool all;
 };
 
 static const struct jfield prune_fields[] = {
-    {.name = "all", .decode = j_bool, .off = offsetof(struct prune_body, all)}, {0}};
+    {.name = "all", .decode = j_bool, .off = offsetof(struct image_prune_body, all)}, {0}};
 
 static void post_prune(struct http_request *req)
 {
-    struct prune_body body = {.all = false};
+    struct image_prune_body body = {.all = false};
     struct err err = ERR_NONE;
     int r;
 

@@ -103,7 +103,7 @@ static void inspect_network(struct http_request *req)
 
 enum { LABELS_MAX = SPEC_LABELS_MAX };
 
-struct create_body {
+struct network_create_body {
     char *name;           /* owned */
     struct jpair *labels; /* owned */
     bool internal;
@@ -112,29 +112,29 @@ struct create_body {
 static const struct jfield create_fields[] = {
     {.name = "name",
      .decode = j_string,
-     .off = offsetof(struct create_body, name),
+     .off = offsetof(struct network_create_body, name),
      .min = 1,
      .max = SPEC_NETWORK_MAX,
      .required = true},
     {.name = "labels",
      .decode = j_string_map,
-     .off = offsetof(struct create_body, labels),
+     .off = offsetof(struct network_create_body, labels),
      .max = LABELS_MAX,
      .nullable = true},
     {.name = "internal",
      .decode = j_bool,
-     .off = offsetof(struct create_body, internal),
+     .off = offsetof(struct network_create_body, internal),
      .nullable = true},
     {0},
 };
 
-static void body_done(struct create_body *b)
+static void body_done(struct network_create_body *b)
 {
     json_pairs_free(b->labels);
     free(b->name);
 }
 
-static int network_create_from_body(struct http_request *req, const struct create_body *b,
+static int network_create_from_body(struct http_request *req, const struct network_create_body *b,
                                     struct err *err)
 {
     const struct caller who = native_caller(req);
@@ -155,7 +155,7 @@ static int network_create_from_body(struct http_request *req, const struct creat
 
 static void create_network(struct http_request *req)
 {
-    struct create_body b __attribute__((cleanup(body_done))) = {.name = NULL};
+    struct network_create_body b __attribute__((cleanup(body_done))) = {.name = NULL};
     struct err err = ERR_NONE;
 
     if (!native_may_have_networks(req))

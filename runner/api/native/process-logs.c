@@ -154,7 +154,7 @@ static void get_stored_log(struct http_request *req, struct process *p, const st
 /* ---- following ---- */
 
 /* Frees itself when its client is gone or too slow, or when everything was sent. */
-struct follow {
+struct log_follow {
     struct process_watcher watcher; /* first */
     struct process *process;        /* NULL once it was deleted */
     struct native *native;
@@ -171,7 +171,7 @@ static void on_later_closed(uv_handle_t *h)
     free(h->data);
 }
 
-static void follow_end(struct follow *f)
+static void follow_end(struct log_follow *f)
 {
     if (f->dead)
         return;
@@ -185,7 +185,7 @@ static void follow_end(struct follow *f)
 
 /* Takes root. The event's id contains the offsets after everything sent so far. Returns the
  * result of sse_send. */
-static int follow_send_json(struct follow *f, const char *event, json_t *root)
+static int follow_send_json(struct log_follow *f, const char *event, json_t *root)
 {
     auto_free char *text = root != NULL ? json_dumps(root, JSON_COMPACT) : NULL;
     char id[64];
@@ -197,7 +197,7 @@ static int follow_send_json(struct follow *f, const char *event, json_t *root)
     return sse_send(f->sse, id, event, text, strlen(text));
 }
 
-static int follow_send_lost(struct follow *f, int stream, uint64_t bytes, const char *why)
+static int follow_send_lost(struct log_follow *f, int stream, uint64_t bytes, const char *why)
 {
     return follow_send_json(f, "lost",
                             json_pack("{s:s, s:I, s:s}", "stream", stream_names[stream], "bytes",
@@ -206,7 +206,7 @@ static int follow_send_lost(struct follow *f, int stream, uint64_t bytes, const 
 
 /* Output that was dropped for lack of disk space has no offset: it is reported when first
  * noticed. */
-static int follow_send_dropped(struct follow *f, int stream)
+static int follow_send_dropped(struct log_follow *f, int stream)
 {
     struct process_log state;
     uint64_t before = f->dropped[stream];
@@ -220,7 +220,7 @@ static int follow_send_dropped(struct follow *f, int stream)
 
 /* Sends one piece of one stream. Returns its size, 0 if there is nothing newer, or a negative
  * errno if the stream must be ended. *ret_full: the client's queue is full. */
-static ssize_t follow_send_piece(struct follow *f, int stream, bool ended, bool *ret_full)
+static ssize_t follow_send_piece(struct log_follow *f, int stream, bool ended, bool *ret_full)
 {
     static char piece[FOLLOW_CHUNK]; /* static: the loop has one thread */
     uint64_t offset = f->offsets[stream], lost = 0;
@@ -257,7 +257,7 @@ static ssize_t follow_send_piece(struct follow *f, int stream, bool ended, bool 
 
 /* Sends at most FOLLOW_TURN bytes: a process can write as fast as a client, or the socket of a
  * gone client, takes them. */
-static int follow_send_stream(struct follow *f, int stream, bool ended, bool *ret_full)
+static int follow_send_stream(struct log_follow *f, int stream, bool ended, bool *ret_full)
 {
     size_t sent = 0;
     ssize_t n = 1;
@@ -277,7 +277,7 @@ static int follow_send_stream(struct follow *f, int stream, bool ended, bool *re
 static void on_follow_later(uv_timer_t *h);
 
 /* Sends output until the client's queue is full or none is left. */
-static void follow_send(struct follow *f)
+static void follow_send(struct log_follow *f)
 {
     bool ended = !process_runs(f->process), full = false;
     int r = 0;
@@ -306,7 +306,7 @@ static void on_follow_later(uv_timer_t *h)
 
 static enum process_watched on_process_change(struct process_watcher *watcher, struct process *p)
 {
-    struct follow *f = (struct follow *)(void *)watcher;
+    struct log_follow *f = (struct log_follow *)(void *)watcher;
 
     if (p == NULL) {
         f->process = NULL;
@@ -320,7 +320,7 @@ static enum process_watched on_process_change(struct process_watcher *watcher, s
 
 static void on_sse_drain(struct sse *s, void *data)
 {
-    struct follow *f = data;
+    struct log_follow *f = data;
 
     (void)s;
     f->blocked = false;
@@ -368,7 +368,7 @@ static void begin_follow(struct http_request *req, struct process *p, const stru
 {
     struct sse_options options = {
         .max = FOLLOW_QUEUE_MAX, .on_drain = on_sse_drain, .on_gone = on_sse_gone};
-    struct follow *f;
+    struct log_follow *f;
     struct err err = ERR_NONE;
     int r;
 
@@ -380,10 +380,10 @@ static void begin_follow(struct http_request *req, struct process *p, const stru
         reply_errorf(req, -ENOMEM, "out of memory");
         return;
     }
-    *f = (struct follow){.watcher = {.on_change = on_process_change},
-                         .native = native_of(req),
-                         .stream = q->stream,
-                         .offsets = {(uint64_t)q->offsets[0], (uint64_t)q->offsets[1]}};
+    *f = (struct log_follow){.watcher = {.on_change = on_process_change},
+                             .native = native_of(req),
+                             .stream = q->stream,
+                             .offsets = {(uint64_t)q->offsets[0], (uint64_t)q->offsets[1]}};
     options.data = f;
     r = process_watch(p, &f->watcher, &err);
     if (r == 0) {

@@ -33,7 +33,7 @@ enum {
 
 enum port_mode { PORT_TCP = 0, PORT_HTTP };
 
-struct port_json {
+struct process_port_json {
     int64_t port, timeout_ms, interval_ms, status_min, status_max;
     int mode;
     char *path; /* owned */
@@ -41,7 +41,7 @@ struct port_json {
 
 static const struct strtab modes[] = {{"tcp", PORT_TCP}, {"http", PORT_HTTP}, {NULL, 0}};
 
-#define OFF(member) .off = offsetof(struct port_json, member)
+#define OFF(member) .off = offsetof(struct process_port_json, member)
 /* clang-format off */
 static const struct jfield port_fields[] = {
     {.name = "port",       .decode = j_int64,  OFF(port), .min = 1, .max = 65535, .required = true},
@@ -56,9 +56,9 @@ static const struct jfield port_fields[] = {
 /* clang-format on */
 
 struct port_waiter {
-    struct process_waiter base; /* first */
-    struct sandbox *sandbox;    /* borrowed: it outlives its processes, and so this wait */
-    struct port_json asked;     /* its path is owned */
+    struct process_waiter base;     /* first */
+    struct sandbox *sandbox;        /* borrowed: it outlives its processes, and so this wait */
+    struct process_port_json asked; /* its path is owned */
     struct port_connect *connecting;
     uv_timer_t again; /* the next try, or the time-out of an answer */
     uv_poll_t poll;   /* for a status line */
@@ -276,7 +276,7 @@ static bool port_changed(struct process_waiter *base, bool ended)
 static const struct process_waiter_ops port_ops = {
     .changed = port_changed, .stopped = port_stopped, .release = port_release};
 
-static int body_check(struct port_json *body, struct err *err)
+static int body_check(struct process_port_json *body, struct err *err)
 {
     if (body->status_min > body->status_max)
         return err_set(err, -EINVAL, "statusMin: larger than statusMax");
@@ -290,7 +290,8 @@ static int body_check(struct port_json *body, struct err *err)
     return 0;
 }
 
-static void port_wait_begin(struct http_request *req, struct process *p, struct port_json *body)
+static void port_wait_begin(struct http_request *req, struct process *p,
+                            struct process_port_json *body)
 {
     struct port_waiter *w = calloc(1, sizeof(*w));
 
@@ -314,10 +315,10 @@ static void port_wait_begin(struct http_request *req, struct process *p, struct 
 void process_wait_port(struct http_request *req)
 {
     struct process *p = process_requested_or_main(req);
-    struct port_json body = {.timeout_ms = PROCESS_WAIT_ANY,
-                             .interval_ms = PORT_INTERVAL,
-                             .status_min = 200,
-                             .status_max = 399};
+    struct process_port_json body = {.timeout_ms = PROCESS_WAIT_ANY,
+                                     .interval_ms = PORT_INTERVAL,
+                                     .status_min = 200,
+                                     .status_max = 399};
     struct err err = ERR_NONE;
     int r;
 

@@ -128,14 +128,14 @@ static void get_process(struct http_request *req)
 /* ---- starting ---- */
 
 /* A pending start. The process may be gone when the answer comes. */
-struct start {
+struct process_start_request {
     struct native_call *call;
     char id[PROCESS_ID_MAX + 1];
 };
 
 static void on_process_started(void *data, int r, const struct err *err)
 {
-    struct start *st = data;
+    struct process_start_request *st = data;
     struct http_request *req = st->call->req;
     struct sandbox *s = native_call_sandbox(st->call);
     struct process *p = s != NULL && r == 0 ? process_find(s, st->id) : NULL;
@@ -153,7 +153,7 @@ static void on_process_started(void *data, int r, const struct err *err)
 static int process_post_start(struct http_request *req, struct sandbox *s,
                               const struct exec_body *body, struct err *err)
 {
-    struct start *st = calloc(1, sizeof(*st));
+    struct process_start_request *st = calloc(1, sizeof(*st));
     struct process_facts facts;
     struct process *p = NULL;
     struct exec_options o;

@@ -84,13 +84,13 @@ void sandbox_post_attach(struct http_request *req)
 
 /* ---- a starting sandbox ---- */
 
-struct start {
+struct attach_start_request {
     struct http_request *req;
     struct sandbox *s; /* a reference */
     bool own;
 };
 
-static void start_reply_failed(struct start *st, int r, const struct err *err)
+static void start_reply_failed(struct attach_start_request *st, int r, const struct err *err)
 {
     struct sandbox_facts facts;
     struct err own = ERR_NONE;
@@ -107,7 +107,7 @@ static void start_reply_failed(struct start *st, int r, const struct err *err)
  * process is missed. */
 static void on_sandbox_running(void *data, int r, const struct err *why)
 {
-    struct start *st = data;
+    struct attach_start_request *st = data;
     struct err err = ERR_NONE;
 
     if (r < 0) {
@@ -122,21 +122,21 @@ static void on_sandbox_running(void *data, int r, const struct err *why)
     free(st);
 }
 
-static struct start *start_new(struct http_request *req, bool own)
+static struct attach_start_request *start_new(struct http_request *req, bool own)
 {
-    struct start *st = calloc(1, sizeof(*st));
+    struct attach_start_request *st = calloc(1, sizeof(*st));
 
     if (st == NULL)
         reply_errorf(req, -ENOMEM, "out of memory");
     else
-        *st = (struct start){.req = req, .own = own};
+        *st = (struct attach_start_request){.req = req, .own = own};
     return st;
 }
 
 void attach_start(struct http_request *req, struct sandbox *s)
 {
     struct attach_options o;
-    struct start *st;
+    struct attach_start_request *st;
     struct err err = ERR_NONE;
     int r = attach_read_options(req, &o, &err);
 
@@ -164,7 +164,7 @@ void attach_start(struct http_request *req, struct sandbox *s)
 int attach_create(struct http_request *req, struct spec *spec, const struct caller *creator,
                   const struct attach_options *o, struct err *err)
 {
-    struct start *st;
+    struct attach_start_request *st;
     int r;
 
     if (!spec->attach && !spec->tty && !spec->interactive)

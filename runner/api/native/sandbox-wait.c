@@ -12,7 +12,7 @@
 #include "core/sandbox.h"
 #include "spec/spec.h"
 
-struct waiting {
+struct sandbox_wait_request {
     struct http_request *req; /* NULL: answered, or the client is gone */
     struct supervisor *sup;
     char id[NATIVE_ID_MAX + 1];
@@ -24,14 +24,14 @@ static void on_deadline_closed(uv_handle_t *h)
     free(h->data);
 }
 
-static void waiting_free(struct waiting *w)
+static void waiting_free(struct sandbox_wait_request *w)
 {
     uv_close((uv_handle_t *)&w->deadline, on_deadline_closed);
 }
 
 static void on_exit_code(void *data, int r, const struct err *err)
 {
-    struct waiting *w = data;
+    struct sandbox_wait_request *w = data;
 
     if (w->req != NULL && r < 0)
         reply_error(w->req, err);
@@ -41,7 +41,7 @@ static void on_exit_code(void *data, int r, const struct err *err)
 }
 
 /* True if the wait was cancelled; otherwise on_exit_code is pending and frees w. */
-static bool waiting_cancel(struct waiting *w)
+static bool waiting_cancel(struct sandbox_wait_request *w)
 {
     struct sandbox *s = sandbox_find(w->sup, w->id);
 
@@ -51,7 +51,7 @@ static bool waiting_cancel(struct waiting *w)
 /* Cancels the wait, as the sandbox may run for years. */
 static void on_wait_gone(struct http_request *req)
 {
-    struct waiting *w = req->data;
+    struct sandbox_wait_request *w = req->data;
 
     http_abort(req);
     w->req = NULL;
@@ -61,7 +61,7 @@ static void on_wait_gone(struct http_request *req)
 
 static void on_wait_deadline(uv_timer_t *h)
 {
-    struct waiting *w = h->data;
+    struct sandbox_wait_request *w = h->data;
 
     if (!waiting_cancel(w))
         return;
@@ -84,14 +84,14 @@ static const struct query_field wait_fields[] = {
 
 static void waiting_begin(struct http_request *req, struct sandbox *s, int64_t timeout_ms)
 {
-    struct waiting *w = calloc(1, sizeof(*w));
+    struct sandbox_wait_request *w = calloc(1, sizeof(*w));
     struct err err = ERR_NONE;
 
     if (w == NULL) {
         reply_errorf(req, -ENOMEM, "out of memory");
         return;
     }
-    *w = (struct waiting){.req = req, .sup = native_supervisor(req)};
+    *w = (struct sandbox_wait_request){.req = req, .sup = native_supervisor(req)};
     (void)snprintf(w->id, sizeof(w->id), "%s", sandbox_id(s));
     (void)uv_timer_init(http_loop(req), &w->deadline); /* never fails */
     w->deadline.data = w;

@@ -142,7 +142,7 @@ static void inspect_volume(struct http_request *req)
 
 /* ---- make ---- */
 
-struct create_body {
+struct volume_create_body {
     char *name;           /* owned */
     struct jpair *labels; /* owned */
     int64_t bytes;        /* 0: not given */
@@ -151,25 +151,25 @@ struct create_body {
 static const struct jfield create_fields[] = {
     {.name = "name",
      .decode = j_string,
-     .off = offsetof(struct create_body, name),
+     .off = offsetof(struct volume_create_body, name),
      .min = 1,
      .max = VOLUME_NAME_MAX,
      .nullable = true},
     {.name = "labels",
      .decode = j_string_map,
-     .off = offsetof(struct create_body, labels),
+     .off = offsetof(struct volume_create_body, labels),
      .max = VOLUME_LABELS_MAX,
      .nullable = true},
     {.name = "sizeBytes",
      .decode = j_int64,
-     .off = offsetof(struct create_body, bytes),
+     .off = offsetof(struct volume_create_body, bytes),
      .min = LIMIT_DISK_MIN,
      .max = LIMIT_DISK_MAX,
      .nullable = true},
     {0},
 };
 
-static void create_done(struct create_body *b)
+static void create_done(struct volume_create_body *b)
 {
     json_pairs_free(b->labels);
     free(b->name);
@@ -201,7 +201,7 @@ static void on_volume_created(void *data, int r, struct volume_entry *v, const s
 
 static void create_volume(struct http_request *req)
 {
-    struct create_body b __attribute__((cleanup(create_done))) = {NULL, NULL, 0};
+    struct volume_create_body b __attribute__((cleanup(create_done))) = {NULL, NULL, 0};
     const struct caller who = native_caller(req);
     struct native_call *call;
     struct err err = ERR_NONE;
@@ -249,16 +249,19 @@ static void delete_volume(struct http_request *req)
 
 /* ---- prune ---- */
 
-struct prune_body {
+struct volume_prune_body {
     bool all;
     char **labels; /* owned */
 };
 
 static const struct jfield prune_fields[] = {
-    {.name = "all", .decode = j_bool, .off = offsetof(struct prune_body, all), .nullable = true},
+    {.name = "all",
+     .decode = j_bool,
+     .off = offsetof(struct volume_prune_body, all),
+     .nullable = true},
     {.name = "labels",
      .decode = j_strings,
-     .off = offsetof(struct prune_body, labels),
+     .off = offsetof(struct volume_prune_body, labels),
      .max = VOLUME_LABELS_MAX,
      .nullable = true},
     {0},
@@ -289,7 +292,7 @@ static void on_volumes_pruned(void *data, int r, char *const *names, const struc
 static void prune_volumes(struct http_request *req)
 {
     const struct caller who = native_caller(req);
-    struct prune_body b = {false, NULL};
+    struct volume_prune_body b = {false, NULL};
     struct native_call *call;
     struct err err = ERR_NONE;
     int r;
