@@ -396,7 +396,7 @@ int root_mount_read_only(struct launcher *l, const struct creator *creator,
                          const struct launch_request *q, int userns_fd, const struct sandbox *upper,
                          struct err *err);
 
-/* volume.c: makes a named volume a detached mount. userns_fd maps IDRANGE_LAYERS to the sandbox's
+/* volume-open.c: makes a named volume a detached mount. userns_fd maps IDRANGE_LAYERS to the sandbox's
  * range. Returns the fd. *ret_lock is an fd that init must hold as long as it uses the volume. */
 int named_volume_mount(struct launcher *l, const struct sandbox *s, const struct launch_volume *v,
                        int userns_fd, int *ret_lock, struct err *err);
