@@ -243,7 +243,7 @@ def _needed(program):
     if "RIND_BIN" in os.environ:
         paths.append(os.path.dirname(os.path.realpath(os.environ["RIND_BIN"])))
     if program and "/" in program:
-        paths.append(os.path.dirname(os.path.realpath(program)))
+        paths += [os.path.dirname(os.path.realpath(program)), os.path.realpath(program)]
     return [p for p in paths if os.path.isabs(p) and os.path.exists(p)]
 
 
