@@ -1,8 +1,6 @@
-/*
- * The walk goes down by the names of each directory on the way, of which none is kept open: what is
- * at hand is opened by its whole path, through no link, in both trees. So what is swapped meanwhile
- * is another entry, or none, but never one of another tree.
- */
+/* Walks down by the names in each directory and keeps no directory open. The current entry is
+ * opened by its whole path, through no link, in both trees. So a path that is replaced meanwhile is
+ * another entry of the tree or none, never one of another tree. */
 #include "changes.h"
 
 #include <errno.h>
@@ -18,11 +16,11 @@
 #include "names.h"
 #include "proto/syscalls.h"
 
-/* A directory on the way to the entry at hand. */
+/* A directory above the current entry. */
 struct level {
     struct level *up; /* NULL: the top */
-    size_t len;       /* of its path */
-    bool told;        /* whether it has a record; the top needs none */
+    size_t len;       /* length of its path */
+    bool told;        /* its record is written; the top needs none */
 };
 
 struct walk {
@@ -30,18 +28,18 @@ struct walk {
     const struct changes_sink *sink; /* borrowed */
     struct opaque opaque;
     uint64_t entries;
-    char path[1 + PATH_ROOM]; /* of the entry at hand; path[0] is '/' */
+    char path[1 + PATH_ROOM]; /* of the current entry; path[0] is '/' */
 };
 
-static int too_many(const struct walk *w, struct err *err)
+static int walk_too_many(const struct walk *w, struct err *err)
 {
     return err_set(err, -E2BIG, "more than %" PRIu64 " entries", w->o->entries);
 }
 
-static int count(struct walk *w, struct err *err)
+static int walk_count(struct walk *w, struct err *err)
 {
     if (w->entries >= w->o->entries)
-        return too_many(w, err);
+        return walk_too_many(w, err);
     w->entries++;
     if (w->o->shown != NULL)
         *w->o->shown = w->entries;
@@ -50,7 +48,7 @@ static int count(struct walk *w, struct err *err)
 
 /* ---- records ---- */
 
-static int put(struct walk *w, char kind, size_t len, struct err *err)
+static int record_put(struct walk *w, char kind, size_t len, struct err *err)
 {
     int r = w->sink->bytes(w->sink->data, &kind, 1, err);
 
@@ -59,38 +57,40 @@ static int put(struct walk *w, char kind, size_t len, struct err *err)
     return r < 0 ? r : w->sink->bytes(w->sink->data, "", 1, err);
 }
 
-static int tell_dirs(struct walk *w, struct level *l, struct err *err)
+static int record_write_dirs(struct walk *w, struct level *l, struct err *err)
 {
     int r;
 
     if (l->told)
         return 0;
-    r = tell_dirs(w, l->up, err);
+    r = record_write_dirs(w, l->up, err);
     if (r < 0)
         return r;
     l->told = true;
-    return put(w, 'C', l->len, err);
+    return record_put(w, 'C', l->len, err);
 }
 
-/* w->path, an entry of the directory l. */
-static int tell(struct walk *w, struct level *l, char kind, struct err *err)
+/* Writes a record for w->path, an entry of the directory l, after those of the directories above.
+ */
+static int record_write(struct walk *w, struct level *l, char kind, struct err *err)
 {
-    int r = tell_dirs(w, l, err);
+    int r = record_write_dirs(w, l, err);
 
-    return r < 0 ? r : put(w, kind, strlen(w->path), err);
+    return r < 0 ? r : record_put(w, kind, strlen(w->path), err);
 }
 
 /* ---- the trees ---- */
 
-static const char *relative(const struct walk *w)
+static const char *walk_relative_path(const struct walk *w)
 {
     return w->path[1] != '\0' ? w->path + 1 : ".";
 }
 
-/* What w->path is in a tree: 1, or 0 when it is not there. */
-static int look(const struct walk *w, int tree, struct stat *ret, struct err *err)
+/* Stats w->path in a tree. Returns 1, or 0 if it does not exist. */
+static int tree_stat(const struct walk *w, int tree, struct stat *ret, struct err *err)
 {
-    auto_close int fd = sys_openat2(tree, relative(w), O_PATH | O_NOFOLLOW, 0, OPEN_PLAIN);
+    auto_close int fd =
+        sys_openat2(tree, walk_relative_path(w), O_PATH | O_NOFOLLOW, 0, OPEN_PLAIN);
 
     if (fd == -ENOENT || fd == -ENOTDIR || fd == -ELOOP)
         return 0;
@@ -99,10 +99,11 @@ static int look(const struct walk *w, int tree, struct stat *ret, struct err *er
     return fstat(fd, ret) < 0 ? err_errno(err, -errno, "stat") : 1;
 }
 
-/* The names in the directory w->path of a tree; none where it is not there. */
-static int list(const struct walk *w, int tree, struct names *ret, struct err *err)
+/* Reads the names in the directory w->path of a tree; none if it does not exist. */
+static int tree_list(const struct walk *w, int tree, struct names *ret, struct err *err)
 {
-    auto_close int fd = sys_openat2(tree, relative(w), O_RDONLY | O_DIRECTORY, 0, OPEN_PLAIN);
+    auto_close int fd =
+        sys_openat2(tree, walk_relative_path(w), O_RDONLY | O_DIRECTORY, 0, OPEN_PLAIN);
     int r;
 
     *ret = (struct names){.count = 0};
@@ -112,11 +113,11 @@ static int list(const struct walk *w, int tree, struct names *ret, struct err *e
         return err_errno(err, fd, "open");
     r = names_read(ret, fd, w->o->entries - w->entries);
     if (r == -E2BIG)
-        return too_many(w, err);
+        return walk_too_many(w, err);
     return r < 0 ? err_errno(err, r, "read the directory") : 0;
 }
 
-static int append(struct walk *w, size_t len, const char *name, struct err *err)
+static int walk_push_name(struct walk *w, size_t len, const char *name, struct err *err)
 {
     size_t n = strlen(name), slash = len > 1;
 
@@ -141,7 +142,7 @@ static bool is_same_directory(const struct stat *a, const struct stat *b)
 
 static int walk_directory(struct walk *w, struct level *l, bool below, struct err *err);
 
-/* w->path; lower: what it is below, or NULL. */
+/* Compares w->path; lower: the entry that it covers, or NULL. */
 static int walk_entry(struct walk *w, struct level *l, const struct stat *upper,
                       const struct stat *lower, struct err *err)
 {
@@ -150,28 +151,28 @@ static int walk_entry(struct walk *w, struct level *l, const struct stat *upper,
     int r = 0;
 
     if (is_whiteout(upper))
-        return lower != NULL ? tell(w, l, 'D', err) : 0;
+        return lower != NULL ? record_write(w, l, 'D', err) : 0;
     if (!merged || !is_same_directory(upper, lower)) {
         own.told = true;
-        r = tell(w, l, lower != NULL ? 'C' : 'A', err);
+        r = record_write(w, l, lower != NULL ? 'C' : 'A', err);
     }
     return r < 0 || !S_ISDIR(upper->st_mode) ? r : walk_directory(w, &own, merged, err);
 }
 
-/* What an opaque directory hides of the one below, and has nothing of its own for. */
-static int tell_hidden(struct walk *w, struct level *l, const struct names *upper, struct err *err)
+/* Writes a record for each entry below that an opaque directory hides and does not replace. */
+static int walk_hidden(struct walk *w, struct level *l, const struct names *upper, struct err *err)
 {
     struct names lower;
-    int r = list(w, w->o->lower_fd, &lower, err);
+    int r = tree_list(w, w->o->lower_fd, &lower, err);
 
     for (size_t i = 0; r == 0 && i < lower.count; i++) {
         if (names_has(upper, lower.items[i]))
             continue;
-        r = count(w, err);
+        r = walk_count(w, err);
         if (r == 0)
-            r = append(w, l->len, lower.items[i], err);
+            r = walk_push_name(w, l->len, lower.items[i], err);
         if (r == 0)
-            r = tell(w, l, 'D', err);
+            r = record_write(w, l, 'D', err);
         if (r == 0)
             w->path[l->len] = '\0';
     }
@@ -179,26 +180,26 @@ static int tell_hidden(struct walk *w, struct level *l, const struct names *uppe
     return r;
 }
 
-/* below: whether there is a directory of this path below, too. */
+/* below: the lower tree has a directory of this path, too. */
 static int walk_directory(struct walk *w, struct level *l, bool below, struct err *err)
 {
     struct names names;
-    int r = list(w, w->o->upper_fd, &names, err);
+    int r = tree_list(w, w->o->upper_fd, &names, err);
 
     if (r == 0 && below && opaque_has(&w->opaque, w->path + 1))
-        r = tell_hidden(w, l, &names, err);
+        r = walk_hidden(w, l, &names, err);
     for (size_t i = 0; r == 0 && i < names.count; i++) {
         struct stat upper, lower;
         int there = 0;
 
-        r = count(w, err);
+        r = walk_count(w, err);
         if (r == 0)
-            r = append(w, l->len, names.items[i], err);
+            r = walk_push_name(w, l->len, names.items[i], err);
         if (r < 0)
             break;
-        r = look(w, w->o->upper_fd, &upper, err);
+        r = tree_stat(w, w->o->upper_fd, &upper, err);
         if (r > 0)
-            there = below ? look(w, w->o->lower_fd, &lower, err) : 0;
+            there = below ? tree_stat(w, w->o->lower_fd, &lower, err) : 0;
         if (r > 0)
             r = there < 0 ? there : walk_entry(w, l, &upper, there > 0 ? &lower : NULL, err);
         if (r == 0)

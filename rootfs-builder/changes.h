@@ -1,14 +1,15 @@
 #pragma once
 
 /*
- * What an overlay's upper directory changes of the tree below it: what happens in the process that
- * reads both (B of worker.c). For each difference a record: 'C' (changed), 'A' (added) or 'D'
- * (deleted), and the path, "/" in front and a NUL behind it; the names of a directory in the order
- * of their bytes, the directory in front of what is in it. A directory is 'C' when itself is not as
- * below (mode, owner, time), or when something in it is told of; of one that is added or deleted
- * all that is added is told, and of what is deleted the topmost.
+ * Finds what an overlay's upper directory changes in the tree below it. Runs in the process that
+ * reads both (B of worker.c). Each difference is a record: 'C' (changed), 'A' (added) or 'D'
+ * (deleted), then the path with a leading "/" and a NUL. The names of a directory are sorted by
+ * bytes; a directory comes before its entries.
  *
- * No link is followed. What changes meanwhile is told in one of its states.
+ * A directory is 'C' when it differs itself (mode, owner, time), or when it contains a difference.
+ * Below an added directory every entry is listed; of a deleted tree only the top.
+ *
+ * No link is followed. A file that changes meanwhile is reported in one of its states.
  */
 
 #include <stddef.h>
@@ -20,10 +21,10 @@ struct err;
 
 struct changes_options {
     int upper_fd, lower_fd; /* borrowed */
-    const char *opaque;     /* borrowed: as of struct pack_options, of upper */
+    const char *opaque;     /* borrowed: as in struct pack_options, of the upper tree */
     size_t opaque_len;
-    uint64_t entries;         /* at most */
-    volatile uint64_t *shown; /* borrowed, or NULL: entries so far */
+    uint64_t entries;         /* maximum */
+    volatile uint64_t *shown; /* borrowed, or NULL: number of entries so far */
 };
 
 struct changes_sink {
@@ -31,6 +32,6 @@ struct changes_sink {
     int (*bytes)(void *data, const void *bytes, size_t len, struct err *err);
 };
 
-/* On failure entry (room for PATH_ROOM bytes) is the path at fault, or "". */
+/* On failure reterr_entry (room for PATH_ROOM bytes) is the path that caused it, or "". */
 int tree_changes(const struct changes_options *o, const struct changes_sink *sink,
                  uint64_t *ret_entries, char *reterr_entry, struct err *err);

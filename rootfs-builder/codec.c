@@ -15,7 +15,7 @@
 enum {
     CHUNK = 1 << 18,
     MAGIC = 4,
-    GZIP_WINDOW = 15 + 16, /* zlib: 32 KiB, and gzip's header */
+    GZIP_WINDOW = 15 + 16, /* zlib: a 32 KiB window, and gzip's header */
     GZIP_LEVEL = 6,
     ZSTD_LEVEL = 3,
 };
@@ -44,8 +44,8 @@ static ssize_t read_some(int fd, void *buf, size_t len)
     return n < 0 ? -errno : n;
 }
 
-/* More input, when all of it is used. */
-static int refill(struct codec *c, struct err *err)
+/* Reads more input when all of it is used. */
+static int codec_refill(struct codec *c, struct err *err)
 {
     ssize_t n;
 
@@ -61,7 +61,7 @@ static int refill(struct codec *c, struct err *err)
     return 0;
 }
 
-static int put(struct codec *c, const void *data, size_t len, struct err *err)
+static int codec_write(struct codec *c, const void *data, size_t len, struct err *err)
 {
     int r = write_all(c->out, data, len);
 
@@ -75,18 +75,18 @@ static int copy_by_hand(struct codec *c, struct err *err)
     int r = 0;
 
     while (r == 0 && !c->eof) {
-        r = refill(c, err);
+        r = codec_refill(c, err);
         if (r == 0)
-            r = put(c, c->buf + c->at, c->len - c->at, err);
+            r = codec_write(c, c->buf + c->at, c->len - c->at, err);
         c->at = c->len;
     }
     return r;
 }
 
-/* By reference, where the kernel can. */
+/* Passes pages on with splice, without copying, if the kernel can. */
 static int copy_plain(struct codec *c, struct err *err)
 {
-    int r = put(c, c->buf + c->at, c->len - c->at, err);
+    int r = codec_write(c, c->buf + c->at, c->len - c->at, err);
 
     c->at = c->len;
     while (r == 0 && !c->eof) {
@@ -106,11 +106,11 @@ static int copy_plain(struct codec *c, struct err *err)
 
 /* ---- gzip ---- */
 
-/* Behind a member: another one, or nothing, or the zeros that some writers fill blocks with. 1: go
- * on. */
+/* After a member comes another one, EOF, or the zeros that some writers pad blocks with. Returns 1
+ * for another member. */
 static int next_member(struct codec *c, struct err *err)
 {
-    int r = refill(c, err);
+    int r = codec_refill(c, err);
 
     if (r < 0 || c->eof)
         return r;
@@ -120,7 +120,7 @@ static int next_member(struct codec *c, struct err *err)
         for (; c->at < c->len; c->at++)
             if (c->buf[c->at] != 0)
                 return err_set(err, -EBADMSG, "gzip: something else behind its end");
-        r = refill(c, err);
+        r = codec_refill(c, err);
     }
     return r;
 }
@@ -129,7 +129,7 @@ static int inflate_some(struct codec *c, z_stream *z, struct err *err)
 {
     int status, r;
 
-    r = refill(c, err);
+    r = codec_refill(c, err);
     if (r < 0)
         return r;
     if (c->eof)
@@ -142,7 +142,7 @@ static int inflate_some(struct codec *c, z_stream *z, struct err *err)
     c->at = c->len - z->avail_in;
     if (status != Z_OK && status != Z_STREAM_END && status != Z_BUF_ERROR)
         return err_set(err, -EBADMSG, "gzip: %s", z->msg != NULL ? z->msg : "broken");
-    r = put(c, c->buf + CHUNK, CHUNK - z->avail_out, err);
+    r = codec_write(c, c->buf + CHUNK, CHUNK - z->avail_out, err);
     if (r < 0 || status != Z_STREAM_END)
         return r < 0 ? r : 1;
     r = next_member(c, err);
@@ -167,14 +167,14 @@ static int unpack_gzip(struct codec *c, struct err *err)
 
 /* ---- zstd ---- */
 
-/* One step; *open: in the middle of a frame. */
+/* One step; *open: a frame has begun and not ended. */
 static int decompress_some(struct codec *c, ZSTD_DCtx *z, bool *open, struct err *err)
 {
     ZSTD_outBuffer out = {c->buf + CHUNK, CHUNK, 0};
     ZSTD_inBuffer in;
     size_t left;
 
-    int r = refill(c, err);
+    int r = codec_refill(c, err);
     if (r < 0)
         return r;
     if (c->eof)
@@ -185,7 +185,7 @@ static int decompress_some(struct codec *c, ZSTD_DCtx *z, bool *open, struct err
     if (ZSTD_isError(left))
         return err_set(err, -EBADMSG, "zstd: %s", ZSTD_getErrorName(left));
     *open = left > 0;
-    r = put(c, out.dst, out.pos, err);
+    r = codec_write(c, out.dst, out.pos, err);
     return r < 0 ? r : 1;
 }
 
@@ -205,19 +205,19 @@ static int unpack_zstd(struct codec *c, struct err *err)
     return r;
 }
 
-/* ---- which ---- */
+/* ---- detecting the format ---- */
 
 static bool is_zstd(const uint8_t *m)
 {
     static const uint8_t frame[] = {0x28, 0xb5, 0x2f, 0xfd};
-    /* A frame to skip may come first. */
+    /* A skippable frame may come first. */
     static const uint8_t skippable[] = {0x2a, 0x4d, 0x18};
 
     return memcmp(m, frame, MAGIC) == 0 ||
            ((m[0] & 0xf0) == 0x50 && memcmp(m + 1, skippable, sizeof(skippable)) == 0);
 }
 
-/* The first bytes, which may come one by one. */
+/* Reads the first bytes, which may arrive one by one. */
 static int read_magic(struct codec *c, struct err *err)
 {
     while (c->len < MAGIC) {
@@ -233,8 +233,8 @@ static int read_magic(struct codec *c, struct err *err)
     return 0;
 }
 
-/* What others compress with, to name it. */
-static const char *foreign(const uint8_t *m, size_t len)
+/* Returns the name of an unsupported format, for the error message, or NULL. */
+static const char *foreign_format(const uint8_t *m, size_t len)
 {
     static const struct {
         const char *name, *magic;
@@ -252,7 +252,7 @@ static const char *foreign(const uint8_t *m, size_t len)
 
 static int unpack_by_magic(struct codec *c, enum worker_compression *ret, struct err *err)
 {
-    const char *name = foreign(c->buf, c->len);
+    const char *name = foreign_format(c->buf, c->len);
 
     if (name != NULL)
         return err_set(err, -EOPNOTSUPP, "compressed by %s; gzip, zstd and plain can be read",
@@ -291,7 +291,7 @@ static int pack_gzip(struct codec *c, struct err *err)
     if (deflateInit2(&z, GZIP_LEVEL, Z_DEFLATED, GZIP_WINDOW, 8, Z_DEFAULT_STRATEGY) != Z_OK)
         return err_errno(err, -ENOMEM, "gzip");
     while (r == 0 && status != Z_STREAM_END) {
-        r = refill(c, err);
+        r = codec_refill(c, err);
         z.next_in = c->buf + c->at;
         z.avail_in = (uInt)(c->len - c->at);
         z.next_out = c->buf + CHUNK;
@@ -299,7 +299,7 @@ static int pack_gzip(struct codec *c, struct err *err)
         status = r == 0 ? deflate(&z, c->eof ? Z_FINISH : Z_NO_FLUSH) : status;
         c->at = c->len - z.avail_in;
         if (r == 0)
-            r = put(c, c->buf + CHUNK, CHUNK - z.avail_out, err);
+            r = codec_write(c, c->buf + CHUNK, CHUNK - z.avail_out, err);
     }
     (void)deflateEnd(&z);
     return r;
@@ -319,14 +319,14 @@ static int pack_zstd(struct codec *c, struct err *err)
         ZSTD_outBuffer out = {c->buf + CHUNK, CHUNK, 0};
         ZSTD_inBuffer in;
 
-        r = refill(c, err);
+        r = codec_refill(c, err);
         if (r < 0)
             break;
         in = (ZSTD_inBuffer){c->buf, c->len, c->at};
         left = ZSTD_compressStream2(z, &out, &in, c->eof ? ZSTD_e_end : ZSTD_e_continue);
         c->at = in.pos;
         r = ZSTD_isError(left) ? err_set(err, -EIO, "zstd: %s", ZSTD_getErrorName(left))
-                               : put(c, out.dst, out.pos, err);
+                               : codec_write(c, out.dst, out.pos, err);
     }
     (void)ZSTD_freeCCtx(z);
     return r;

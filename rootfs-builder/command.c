@@ -47,7 +47,7 @@ struct command {
     struct jail jail;
     const char *parents[WORKER_PARENTS_MAX];
     const char *archive, *dir;
-    bool store; /* split, not inspect */
+    bool store; /* true for split, false for inspect */
     unsigned stored;
     int store_fd;
 };
@@ -85,7 +85,7 @@ static const struct option options[] = {
     {0},
 };
 
-static bool number(const char *text, uint64_t max, uint64_t *ret)
+static bool parse_number(const char *text, uint64_t max, uint64_t *ret)
 {
     char *end;
 
@@ -94,7 +94,7 @@ static bool number(const char *text, uint64_t max, uint64_t *ret)
     return errno == 0 && text[0] >= '0' && text[0] <= '9' && *end == '\0' && *ret <= max;
 }
 
-static bool set_text(char *to, const char *from)
+static bool message_set_text(char *to, const char *from)
 {
     return snprintf(to, WORKER_PATH_MAX + 1, "%s", from) <= WORKER_PATH_MAX;
 }
@@ -106,7 +106,7 @@ static bool add_opaque(const struct command *c, const char *path)
     return write(c->jail.opaque, path, len) == (ssize_t)len;
 }
 
-static bool take_option(struct command *c, int opt, const char *value)
+static bool command_take_option(struct command *c, int opt, const char *value)
 {
     uint64_t n = 0;
 
@@ -126,7 +126,7 @@ static bool take_option(struct command *c, int opt, const char *value)
     case OPT_OPAQUE:
         return add_opaque(c, value);
     case OPT_IDS:
-        if (!number(value, UINT32_MAX - 65536, &n))
+        if (!parse_number(value, UINT32_MAX - 65536, &n))
             return false;
         c->jail.base = (uint32_t)n;
         return true;
@@ -138,22 +138,22 @@ static bool take_option(struct command *c, int opt, const char *value)
         c->m.flags |= WORKER_ROOT_ENTRY;
         return true;
     case OPT_SUB:
-        return set_text(c->m.name, value);
+        return message_set_text(c->m.name, value);
     case OPT_PREFIX:
-        return set_text(c->m.text, value);
+        return message_set_text(c->m.text, value);
     case OPT_BYTES:
-        if (!number(value, INT64_MAX, &n))
+        if (!parse_number(value, INT64_MAX, &n))
             return false;
         c->m.bytes = c->m.files = n;
         return true;
     case OPT_ENTRIES:
-        return number(value, INT64_MAX, &c->m.entries);
+        return parse_number(value, INT64_MAX, &c->m.entries);
     default:
         return false;
     }
 }
 
-static bool take_verb(struct command *c, const char *verb)
+static bool command_take_verb(struct command *c, const char *verb)
 {
     static const struct {
         const char *verb;
@@ -170,17 +170,17 @@ static bool take_verb(struct command *c, const char *verb)
     return c->m.op != WORKER_OP_INVALID;
 }
 
-/* 0; 1 for help; -EINVAL. */
-static int parse(struct command *c, int argc, char **argv)
+/* Returns 0; 1 for help; -EINVAL. */
+static int command_parse(struct command *c, int argc, char **argv)
 {
     int opt, want = 2;
 
-    if (argc < 2 || !take_verb(c, argv[1]))
+    if (argc < 2 || !command_take_verb(c, argv[1]))
         return argc == 2 && strcmp(argv[1], "--help") == 0 ? 1 : -EINVAL;
     while ((opt = getopt_long(argc - 1, argv + 1, "", options, NULL)) != -1) {
         if (opt == OPT_HELP)
             return 1;
-        if (!take_option(c, opt, optarg))
+        if (!command_take_option(c, opt, optarg))
             return -EINVAL;
     }
     argv += 1 + optind;
@@ -208,7 +208,7 @@ static int open_archive(const struct command *c, struct err *err)
     return fd < 0 ? err_errno(err, -errno, "%s", c->archive) : fd;
 }
 
-/* A name from an archive is nothing to send to a terminal. */
+/* Escapes a name from an archive before it is sent to a terminal. */
 static void print_quoted(FILE *f, const char *s)
 {
     for (; *s != '\0'; s++)
@@ -270,7 +270,7 @@ static int print_opaque(int fd, FILE *f)
 static void print_result(const struct command *c, const struct worker_msg *m)
 {
     static const char *const kinds[] = {"none", "gzip", "zstd"};
-    /* The archive may be on stdout. */
+    /* stdout may be the archive */
     FILE *f = c->m.op == WORKER_PACK ? stderr : stdout;
 
     if (c->m.op != WORKER_SPLIT)
@@ -288,7 +288,7 @@ static void print_result(const struct command *c, const struct worker_msg *m)
     }
 }
 
-static int converse(struct command *c, int control, struct err *err)
+static int command_serve_worker(struct command *c, int control, struct err *err)
 {
     struct worker_msg m;
     int fd = FD_NONE, r;
@@ -313,7 +313,7 @@ static int converse(struct command *c, int control, struct err *err)
     return 0;
 }
 
-static int run(struct command *c, struct err *err)
+static int command_run(struct command *c, struct err *err)
 {
     auto_close int archive = FD_NONE, control = FD_NONE, program = FD_NONE;
     pid_t pid;
@@ -338,7 +338,7 @@ static int run(struct command *c, struct err *err)
     r = worker_msg_send(control, &c->m, archive, err);
     (void)close(take_fd(&archive));
     if (r == 0)
-        r = converse(c, control, err);
+        r = command_serve_worker(c, control, err);
     (void)close(take_fd(&control));
     (void)waitpid(pid, NULL, 0);
     return r;
@@ -356,12 +356,12 @@ int command_main(int argc, char **argv)
 
     c.jail.parents = c.parents;
     c.jail.opaque = memfd_create("opaque", MFD_CLOEXEC);
-    r = parse(&c, argc, argv);
+    r = command_parse(&c, argc, argv);
     if (r != 0) {
         (void)fputs(usage_text, r > 0 ? stdout : stderr);
         return r > 0 ? 0 : 2;
     }
-    r = run(&c, &err);
+    r = command_run(&c, &err);
     if (r < 0)
         log_error("rind-rootfs", "%s", err.msg);
     return r < 0;

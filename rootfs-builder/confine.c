@@ -18,7 +18,7 @@
 #include "image/worker-proto.h"
 #include "proto/syscalls.h"
 
-/* The sanitizers' own work needs what the filter refuses. */
+/* Sanitizers need system calls that the filter refuses. */
 #if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)
 static const bool with_filter = false;
 #else
@@ -38,11 +38,11 @@ enum {
     CALLS_MAX = 96,
     NO_CAPS = 0,
     FDS = 64, /* rmtree needs 42 */
-    /* zstd's largest window, libarchive's buffers, a million directories. */
+    /* Enough for zstd's largest window, libarchive's buffers, and a million directories. */
     MEMORY_MAX = 1 << 30,
 };
 
-/* What all do: memory, their streams, their socket, their end. */
+/* Calls of every role: memory, streams, the socket, exit. */
 static const uint16_t calls_common[] = {
     SYS_read,   SYS_write,     SYS_close,        SYS_brk,     SYS_mmap,       SYS_munmap,
     SYS_mremap, SYS_madvise,   SYS_mprotect,     SYS_sendmsg, SYS_recvmsg,    SYS_clock_gettime,
@@ -67,14 +67,14 @@ static const uint16_t calls_packer[] = {
     SYS_openat,    SYS_openat2,    SYS_newfstatat, SYS_fstat,           SYS_readlinkat,
     SYS_fgetxattr, SYS_flistxattr, SYS_getdents64, SYS_copy_file_range,
 };
-/* glibc's conversion of character sets, which libarchive asks for, looks for files. */
+/* glibc's iconv, which libarchive calls, tries to open files. */
 static const uint16_t calls_splitter[] = {SYS_openat, SYS_newfstatat, SYS_fstat};
 
 struct role {
     const uint16_t *calls;
     size_t call_count;
     uint64_t caps;
-    unsigned id; /* 0: stays */
+    unsigned id; /* 0: keep the id */
 };
 #define CALLS(list) (list), sizeof(list) / sizeof((list)[0])
 #define CAP(name)   (UINT64_C(1) << (name))
@@ -94,7 +94,7 @@ int confine_descriptors(const int *keep, size_t count, struct err *err)
 {
     unsigned first = 3;
 
-    /* Ascending: what lies between two that stay is closed. */
+    /* Ascending: closes the ranges between the fds that stay. */
     for (;;) {
         unsigned next = ~0U;
         int r = 0;
@@ -112,7 +112,7 @@ int confine_descriptors(const int *keep, size_t count, struct err *err)
     }
 }
 
-static int limit(int resource, uint64_t value)
+static int rlimit_set(int resource, uint64_t value)
 {
     const struct rlimit l = {value, value};
 
@@ -121,14 +121,14 @@ static int limit(int resource, uint64_t value)
 
 static int set_limits(uint64_t file_max)
 {
-    int r = limit(RLIMIT_CORE, 0);
+    int r = rlimit_set(RLIMIT_CORE, 0);
 
     if (r == 0)
-        r = limit(RLIMIT_FSIZE, file_max);
+        r = rlimit_set(RLIMIT_FSIZE, file_max);
     if (r == 0)
-        r = limit(RLIMIT_NOFILE, FDS + 2 * WORKER_PARENTS_MAX);
-    if (r == 0 && with_filter) /* else the sanitizers' shadow is larger than that */
-        r = limit(RLIMIT_AS, MEMORY_MAX);
+        r = rlimit_set(RLIMIT_NOFILE, FDS + 2 * WORKER_PARENTS_MAX);
+    if (r == 0 && with_filter) /* the sanitizers' shadow memory is larger */
+        r = rlimit_set(RLIMIT_AS, MEMORY_MAX);
     return r;
 }
 
@@ -143,13 +143,13 @@ static int set_caps(uint64_t caps)
     return syscall(SYS_capset, &head, data) < 0 ? -errno : 0;
 }
 
-/* An id that the others do not have. Where a namespace of one id has no other, dropping all
- * capabilities and the filter have to do: neither signals nor ptrace get through it. */
+/* Sets an id that the other processes do not have. In a namespace with one id there is none; then
+ * the dropped capabilities and the filter suffice, because neither allows signals or ptrace. */
 static int set_ids(unsigned id)
 {
     if (id == 0)
         return 0;
-    (void)setgroups(0, NULL); /* may be denied, where there are none to drop */
+    (void)setgroups(0, NULL); /* may be denied if there are none to drop */
     if (setresgid(id, id, id) < 0 || setresuid(id, id, id) < 0)
         return errno == EINVAL ? 0 : -errno;
     return 0;
@@ -160,27 +160,27 @@ struct program {
     unsigned short len;
 };
 
-static void op(struct program *p, uint16_t code, uint32_t k, unsigned jt, unsigned jf)
+static void program_add(struct program *p, uint16_t code, uint32_t k, unsigned jt, unsigned jf)
 {
     assert(p->len < sizeof(p->ops) / sizeof(p->ops[0]));
     p->ops[p->len++] = (struct sock_filter)BPF_JUMP(code, k, (uint8_t)jt, (uint8_t)jf);
 }
 
-static void ret(struct program *p, uint32_t what)
+static void program_add_ret(struct program *p, uint32_t what)
 {
-    op(p, BPF_RET | BPF_K, what, 0, 0);
+    program_add(p, BPF_RET | BPF_K, what, 0, 0);
 }
 
-static void load(struct program *p, size_t off)
+static void program_add_load(struct program *p, size_t off)
 {
-    op(p, BPF_LD | BPF_W | BPF_ABS, (uint32_t)off, 0, 0);
+    program_add(p, BPF_LD | BPF_W | BPF_ABS, (uint32_t)off, 0, 0);
 }
 
-static void allow(struct program *p, const uint16_t *calls, size_t count)
+static void program_add_allowed(struct program *p, const uint16_t *calls, size_t count)
 {
     for (size_t i = 0; i < count; i++) {
-        op(p, BPF_JMP | BPF_JEQ | BPF_K, calls[i], 0, 1);
-        ret(p, SECCOMP_RET_ALLOW);
+        program_add(p, BPF_JMP | BPF_JEQ | BPF_K, calls[i], 0, 1);
+        program_add_ret(p, SECCOMP_RET_ALLOW);
     }
 }
 
@@ -189,28 +189,28 @@ static int set_filter(const struct role *role)
     struct program p = {.len = 0};
     struct sock_fprog prog = {.filter = p.ops};
 
-    load(&p, offsetof(struct seccomp_data, arch));
-    op(&p, BPF_JMP | BPF_JEQ | BPF_K, (uint32_t)ARCH, 1, 0);
-    ret(&p, SECCOMP_RET_KILL_PROCESS);
-    load(&p, offsetof(struct seccomp_data, nr));
-    op(&p, BPF_JMP | BPF_JGE | BPF_K, X32_BIT, 0, 1);
-    ret(&p, SECCOMP_RET_KILL_PROCESS);
-    /* No file becomes memory: what is written to files is written by write(2), which is counted. */
-    op(&p, BPF_JMP | BPF_JEQ | BPF_K, SYS_mmap, 0, 4);
-    load(&p, offsetof(struct seccomp_data, args[3]));
-    op(&p, BPF_JMP | BPF_JSET | BPF_K, MAP_ANONYMOUS, 1, 0);
-    ret(&p, SECCOMP_RET_ERRNO | EPERM);
-    load(&p, offsetof(struct seccomp_data, nr));
-    /* No memory becomes code. */
-    op(&p, BPF_JMP | BPF_JEQ | BPF_K, SYS_mmap, 1, 0);
-    op(&p, BPF_JMP | BPF_JEQ | BPF_K, SYS_mprotect, 0, 4);
-    load(&p, offsetof(struct seccomp_data, args[2]));
-    op(&p, BPF_JMP | BPF_JSET | BPF_K, PROT_EXEC, 0, 1);
-    ret(&p, SECCOMP_RET_ERRNO | EPERM);
-    load(&p, offsetof(struct seccomp_data, nr));
-    allow(&p, calls_common, sizeof(calls_common) / sizeof(calls_common[0]));
-    allow(&p, role->calls, role->call_count);
-    ret(&p, SECCOMP_RET_ERRNO | EPERM);
+    program_add_load(&p, offsetof(struct seccomp_data, arch));
+    program_add(&p, BPF_JMP | BPF_JEQ | BPF_K, (uint32_t)ARCH, 1, 0);
+    program_add_ret(&p, SECCOMP_RET_KILL_PROCESS);
+    program_add_load(&p, offsetof(struct seccomp_data, nr));
+    program_add(&p, BPF_JMP | BPF_JGE | BPF_K, X32_BIT, 0, 1);
+    program_add_ret(&p, SECCOMP_RET_KILL_PROCESS);
+    /* No file mappings: files are written only by write(2), which the kernel counts. */
+    program_add(&p, BPF_JMP | BPF_JEQ | BPF_K, SYS_mmap, 0, 4);
+    program_add_load(&p, offsetof(struct seccomp_data, args[3]));
+    program_add(&p, BPF_JMP | BPF_JSET | BPF_K, MAP_ANONYMOUS, 1, 0);
+    program_add_ret(&p, SECCOMP_RET_ERRNO | EPERM);
+    program_add_load(&p, offsetof(struct seccomp_data, nr));
+    /* No executable memory. */
+    program_add(&p, BPF_JMP | BPF_JEQ | BPF_K, SYS_mmap, 1, 0);
+    program_add(&p, BPF_JMP | BPF_JEQ | BPF_K, SYS_mprotect, 0, 4);
+    program_add_load(&p, offsetof(struct seccomp_data, args[2]));
+    program_add(&p, BPF_JMP | BPF_JSET | BPF_K, PROT_EXEC, 0, 1);
+    program_add_ret(&p, SECCOMP_RET_ERRNO | EPERM);
+    program_add_load(&p, offsetof(struct seccomp_data, nr));
+    program_add_allowed(&p, calls_common, sizeof(calls_common) / sizeof(calls_common[0]));
+    program_add_allowed(&p, role->calls, role->call_count);
+    program_add_ret(&p, SECCOMP_RET_ERRNO | EPERM);
     prog.len = p.len;
     return sys_seccomp_filter(0, &prog);
 }
@@ -231,7 +231,7 @@ int confine(enum confine_role which, uint64_t file_max, struct err *err)
     r = set_caps(role->caps);
     if (r < 0)
         return err_errno(err, r, "capabilities");
-    /* Last of these: a change of ids sets it anew. */
+    /* After the others: changing ids resets it. */
     if (prctl(PR_SET_DUMPABLE, 0, 0, 0, 0) < 0)
         return err_errno(err, -errno, "dumpable");
     r = with_filter ? set_filter(role) : 0;

@@ -13,9 +13,9 @@ void dirs_done(struct dirs *d)
     *d = (struct dirs){.items = NULL};
 }
 
-/* Murmur's finisher over FNV-1a, from a start that no archive knows: it could choose its paths to
- * collide. */
-static size_t hash(const struct dirs *d, const char *s)
+/* FNV-1a with Murmur's finisher and a random seed: an archive could otherwise choose colliding
+ * paths. */
+static size_t path_hash(const struct dirs *d, const char *s)
 {
     uint64_t h = d->seed;
 
@@ -26,10 +26,10 @@ static size_t hash(const struct dirs *d, const char *s)
     return (size_t)(h ^ h >> 33);
 }
 
-/* The slot that path has, or would have. */
-static size_t slot_of(const struct dirs *d, const char *path)
+/* Returns the slot of path, or the free slot where it belongs. */
+static size_t dirs_slot(const struct dirs *d, const char *path)
 {
-    size_t i = hash(d, path) & (d->slot_count - 1);
+    size_t i = path_hash(d, path) & (d->slot_count - 1);
 
     while (d->slots[i] != 0) {
         assert(d->items != NULL);
@@ -40,7 +40,7 @@ static size_t slot_of(const struct dirs *d, const char *path)
     return i;
 }
 
-static bool grow_slots(struct dirs *d)
+static bool dirs_grow_slots(struct dirs *d)
 {
     size_t count = d->slot_count > 0 ? d->slot_count * 2 : 256;
     uint32_t *slots = calloc(count, sizeof(*slots));
@@ -48,17 +48,18 @@ static bool grow_slots(struct dirs *d)
     if (slots == NULL)
         return false;
     if (d->slot_count == 0 && getrandom(&d->seed, sizeof(d->seed), GRND_NONBLOCK) < 0)
-        d->seed = (uint64_t)(uintptr_t)slots; /* early at boot: what there is */
+        /* early at boot there is no entropy: use an address */
+        d->seed = (uint64_t)(uintptr_t)slots;
     free(d->slots);
     d->slots = slots;
     d->slot_count = count;
     assert(d->count == 0 || d->items != NULL);
     for (size_t i = 0; i < d->count; i++)
-        slots[slot_of(d, dirs_path(d, &d->items[i]))] = (uint32_t)(i + 1);
+        slots[dirs_slot(d, dirs_path(d, &d->items[i]))] = (uint32_t)(i + 1);
     return true;
 }
 
-static bool grow(struct dirs *d, size_t len)
+static bool dirs_grow(struct dirs *d, size_t len)
 {
     if (d->count == d->cap) {
         size_t cap = d->cap > 0 ? d->cap * 2 : 64;
@@ -78,12 +79,12 @@ static bool grow(struct dirs *d, size_t len)
         d->text = text;
         d->text_cap = cap;
     }
-    return d->count * 2 < d->slot_count || grow_slots(d);
+    return d->count * 2 < d->slot_count || dirs_grow_slots(d);
 }
 
 struct dir *dirs_find(const struct dirs *d, const char *path)
 {
-    uint32_t at = d->slot_count > 0 ? d->slots[slot_of(d, path)] : 0;
+    uint32_t at = d->slot_count > 0 ? d->slots[dirs_slot(d, path)] : 0;
 
     return at > 0 ? &d->items[at - 1] : NULL;
 }
@@ -95,11 +96,11 @@ struct dir *dirs_get(struct dirs *d, const char *path)
 
     if (found != NULL)
         return found;
-    if (!grow(d, len) || d->items == NULL)
+    if (!dirs_grow(d, len) || d->items == NULL)
         return NULL;
     (void)memcpy(d->text + d->text_len, path, len);
     d->items[d->count] = (struct dir){.path = d->text_len};
     d->text_len += len;
-    d->slots[slot_of(d, path)] = (uint32_t)(d->count + 1);
+    d->slots[dirs_slot(d, path)] = (uint32_t)(d->count + 1);
     return &d->items[d->count++];
 }

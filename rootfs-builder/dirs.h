@@ -1,7 +1,8 @@
 #pragma once
 
-/* What unpack has to remember of directories until its end: times, because each file that is made
- * in one changes them; and which are opaque. By path; nothing is ever forgotten. */
+/* Records of directories that unpack needs until its end. Times, because each file made in a
+ * directory changes them; and which directories are opaque. Indexed by path; no record is ever
+ * removed. */
 
 #include <stdbool.h>
 #include <stddef.h>
@@ -12,7 +13,7 @@ struct dir {
     size_t path; /* offset into dirs.text */
     struct timespec atime, mtime;
     bool has_times;
-    bool implied; /* it is there because something in it is; the archive has no entry for it */
+    bool implied; /* made because an entry is in it; the archive has no entry for it */
     bool opaque;
 };
 
@@ -23,14 +24,14 @@ struct dirs {
     size_t text_len, text_cap;
     uint32_t *slots; /* owned: hash table of 1 + index */
     size_t slot_count;
-    uint64_t seed; /* of the hash */
+    uint64_t seed; /* of the hash function */
 };
 
 void dirs_done(struct dirs *d);
-/* The directory's record, made when there is none; NULL: out of memory. Valid until the next call.
- */
+/* Returns the directory's record, and makes it if there is none; NULL: out of memory. Valid until
+ * the next call. */
 struct dir *dirs_get(struct dirs *d, const char *path);
-/* The same, NULL when there is none. */
+/* Like dirs_get; NULL if there is none. */
 struct dir *dirs_find(const struct dirs *d, const char *path);
 static inline const char *dirs_path(const struct dirs *d, const struct dir *dir)
 {

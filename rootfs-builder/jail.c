@@ -25,18 +25,18 @@ enum { IDS = 65536, FIRST_SPARE_FD = 256 };
 static const uint64_t namespaces = CLONE_NEWUSER | CLONE_NEWNS | CLONE_NEWPID | CLONE_NEWNET |
                                    CLONE_NEWIPC | CLONE_NEWUTS | CLONE_NEWCGROUP;
 
-/* What the child is given: everything that could fail for another reason than its own. */
+/* The state that the child gets. */
 struct cell {
     const struct jail *j; /* borrowed */
-    int go;               /* a byte comes when the maps are written */
-    int said;             /* where it writes why it cannot go on */
+    int go;               /* a byte arrives when its id maps are written */
+    int said;             /* where it writes its error */
     int control;
     int opaque;
-    int trees[1 + WORKER_PARENTS_MAX]; /* detached mounts, or FD_NONE where the child makes them */
+    int trees[1 + WORKER_PARENTS_MAX]; /* detached mounts, or FD_NONE if the child makes them */
     int program;
 };
 
-static int write_text(pid_t pid, const char *file, const char *text)
+static int proc_write(pid_t pid, const char *file, const char *text)
 {
     char path[64];
 
@@ -55,15 +55,15 @@ static int write_maps(const struct jail *j, pid_t pid)
     } else {
         (void)snprintf(uids, sizeof(uids), "0 %u 1", (unsigned)geteuid());
         (void)snprintf(gids, sizeof(gids), "0 %u 1", (unsigned)getegid());
-        r = write_text(pid, "setgroups", "deny");
+        r = proc_write(pid, "setgroups", "deny");
     }
     if (r == 0)
-        r = write_text(pid, "uid_map", uids);
-    return r < 0 ? r : write_text(pid, "gid_map", gids);
+        r = proc_write(pid, "uid_map", uids);
+    return r < 0 ? r : proc_write(pid, "gid_map", gids);
 }
 
-/* The directory alone, as a mount that stands nowhere: above its root there is nothing. */
-static int detach(const char *path, bool read_only)
+/* Clones the directory as a detached mount, whose root has no parent. */
+static int tree_detach(const char *path, bool read_only)
 {
     struct mount_attr attr = {.attr_set = MOUNT_ATTR_NOSUID | MOUNT_ATTR_NODEV |
                                           (read_only ? MOUNT_ATTR_RDONLY : 0)};
@@ -79,8 +79,8 @@ static int detach(const char *path, bool read_only)
     return fd;
 }
 
-/* A directory with nothing in it, of a file system that takes nothing. */
-static int empty_directory(void)
+/* Makes an empty directory on a read-only tmpfs. */
+static int make_empty_directory(void)
 {
     int fs = sys_fsopen("tmpfs"), fd;
 
@@ -97,7 +97,7 @@ static int empty_directory(void)
 
 static int enter_empty_root(void)
 {
-    auto_close int root = empty_directory();
+    auto_close int root = make_empty_directory();
     int r;
 
     if (root < 0)
@@ -114,14 +114,15 @@ static int enter_empty_root(void)
     return r < 0 ? r : (chdir("/") < 0 ? -errno : 0);
 }
 
-/* Trees that their maker had no right to detach: inside, we have. */
-static int detach_rest(struct cell *c)
+/* Detaches trees that the parent was not privileged to detach; the child is, in its namespace. */
+static int cell_detach_rest(struct cell *c)
 {
     const char *path = c->j->tree;
 
     for (size_t i = 0; i <= c->j->parent_count; i++) {
         if (c->trees[i] < 0)
-            c->trees[i] = path != NULL ? detach(path, i > 0 || c->j->read_only) : empty_directory();
+            c->trees[i] =
+                path != NULL ? tree_detach(path, i > 0 || c->j->read_only) : make_empty_directory();
         if (c->trees[i] < 0)
             return c->trees[i];
         path = i < c->j->parent_count ? c->j->parents[i] : NULL;
@@ -129,8 +130,8 @@ static int detach_rest(struct cell *c)
     return 0;
 }
 
-/* All descriptors to where they belong; they are far above those places first. */
-static int place(struct cell *c)
+/* Moves all fds to their places; before that they are moved to numbers far above. */
+static int cell_place_fds(struct cell *c)
 {
     int *fds[4 + WORKER_PARENTS_MAX] = {&c->control, &c->trees[0], &c->opaque};
     size_t n = 3;
@@ -149,7 +150,7 @@ static int place(struct cell *c)
     return r;
 }
 
-static int become_worker(struct cell *c, const char **step)
+static int cell_become_worker(struct cell *c, const char **step)
 {
     char count[16];
     char name[] = "rind-rootfs", verb[] = "worker";
@@ -167,7 +168,7 @@ static int become_worker(struct cell *c, const char **step)
     if (prctl(PR_SET_PDEATHSIG, SIGKILL, 0, 0, 0) < 0)
         return -errno;
     *step = "detach its directories";
-    r = detach_rest(c);
+    r = cell_detach_rest(c);
     if (r < 0)
         return r;
     *step = "an empty root";
@@ -175,7 +176,7 @@ static int become_worker(struct cell *c, const char **step)
     if (r < 0)
         return r;
     *step = "its descriptors";
-    r = place(c);
+    r = cell_place_fds(c);
     if (r < 0)
         return r;
     *step = "execute it";
@@ -183,13 +184,13 @@ static int become_worker(struct cell *c, const char **step)
     return sys_execveat(c->program, "", argv, envp, AT_EMPTY_PATH);
 }
 
-static void child(struct cell *c) __attribute__((noreturn));
+static void cell_child_main(struct cell *c) __attribute__((noreturn));
 
-static void child(struct cell *c)
+static void cell_child_main(struct cell *c)
 {
     struct err err = ERR_NONE;
     const char *step = "";
-    int r = become_worker(c, &step);
+    int r = cell_become_worker(c, &step);
 
     (void)err_errno(&err, r, "%s", step);
     (void)write_all(c->said, &err, sizeof(err));
@@ -203,8 +204,8 @@ static void close_trees(const struct cell *c)
             (void)close(c->trees[i]);
 }
 
-/* Maps, and then the wait for the exec, which closes `said`. */
-static int let_go(const struct jail *j, pid_t pid, int go, int said, struct err *err)
+/* Writes the id maps, then waits for the exec, which closes `said`. */
+static int child_release(const struct jail *j, pid_t pid, int go, int said, struct err *err)
 {
     struct err theirs;
     ssize_t n;
@@ -222,18 +223,18 @@ static int let_go(const struct jail *j, pid_t pid, int go, int said, struct err 
     return err_set(err, theirs.code, "%s", theirs.msg);
 }
 
-static int start_in(struct cell *c, int go_fd, int said_fd, pid_t *ret_pid, struct err *err)
+static int cell_clone(struct cell *c, int go_fd, int said_fd, pid_t *ret_pid, struct err *err)
 {
     struct clone_args args = {.flags = namespaces, .exit_signal = SIGCHLD};
     int pid = sys_clone3(&args), r;
 
     if (pid == 0)
-        child(c);
+        cell_child_main(c);
     if (pid < 0)
         return err_errno(err, pid, "new namespaces");
-    (void)close(c->said); /* so that its end is seen */
+    (void)close(c->said); /* so that read() sees EOF */
     c->said = FD_NONE;
-    r = let_go(c->j, pid, go_fd, said_fd, err);
+    r = child_release(c->j, pid, go_fd, said_fd, err);
     if (r < 0) {
         (void)kill(pid, SIGKILL);
         (void)waitpid(pid, NULL, 0);
@@ -243,7 +244,7 @@ static int start_in(struct cell *c, int go_fd, int said_fd, pid_t *ret_pid, stru
     return 0;
 }
 
-static int start_cell(struct cell *c, pid_t *ret_pid, int *ret_control, struct err *err)
+static int cell_start(struct cell *c, pid_t *ret_pid, int *ret_control, struct err *err)
 {
     auto_close int control = FD_NONE, go = FD_NONE, said = FD_NONE;
     int pair[2], pipes[2], r;
@@ -260,7 +261,7 @@ static int start_cell(struct cell *c, pid_t *ret_pid, int *ret_control, struct e
         return err_errno(err, -errno, "a pipe");
     said = pipes[0];
     c->said = pipes[1];
-    r = start_in(c, go, said, ret_pid, err);
+    r = cell_clone(c, go, said, ret_pid, err);
     if (r == 0)
         *ret_control = take_fd(&control);
     return r;
@@ -278,13 +279,15 @@ int jail_start(const struct jail *j, pid_t *ret_pid, int *ret_control, struct er
     if (opaque < 0)
         return err_errno(err, -errno, "a memfd");
     c.opaque = opaque;
-    /* Who may does it here: the directory need not be one that the worker's ids can reach. */
+    /* root detaches the trees before the clone, as the worker's ids may have no access to the
+     * directory. */
     for (size_t i = 0; i <= j->parent_count; i++) {
         const char *path = i == 0 ? j->tree : j->parents[i - 1];
 
-        c.trees[i] = path != NULL && geteuid() == 0 ? detach(path, i > 0 || j->read_only) : FD_NONE;
+        c.trees[i] =
+            path != NULL && geteuid() == 0 ? tree_detach(path, i > 0 || j->read_only) : FD_NONE;
     }
-    r = start_cell(&c, ret_pid, ret_control, err);
+    r = cell_start(&c, ret_pid, ret_control, err);
     close_trees(&c);
     for (int *fd = (int[]){c.go, c.said, c.control, -2}; *fd != -2; fd++)
         if (*fd >= 0)

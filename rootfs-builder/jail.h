@@ -1,9 +1,7 @@
 #pragma once
 
-/*
- * The namespaces of a worker, for the command and for tests: as the launcher makes them (see
- * image/worker-proto.h), by root or by any user.
- */
+/* Makes the namespaces of a worker for the command and for tests, as the launcher does (see
+ * image/worker-proto.h); by root or by any user. */
 
 #include <stdbool.h>
 #include <stddef.h>
@@ -13,16 +11,17 @@
 struct err;
 
 struct jail {
-    int program;                /* borrowed: what is executed */
-    const char *tree;           /* borrowed: path of the directory, NULL: an empty one */
+    int program;                /* borrowed: the program to execute */
+    const char *tree;           /* borrowed: path of the directory; NULL: an empty one */
     bool read_only;             /* the tree */
     const char *const *parents; /* borrowed: paths */
     size_t parent_count;
-    int opaque;    /* borrowed: becomes WORKER_FD_OPAQUE; FD_NONE: an empty memfd */
-    uint32_t base; /* root only: the host's id of the worker's 0; 65536 ids from there on. Others:
-                      their own id alone */
+    int opaque; /* borrowed: becomes WORKER_FD_OPAQUE; FD_NONE: an empty memfd */
+    /* root only: the host id of the worker's id 0, and of 65535 more. Other users: only their own
+     * id */
+    uint32_t base;
 };
 
-/* Starts the worker. The caller has the other end of its socket, and waits for the process, which
- * dies with the calling thread. */
+/* Starts the worker. *ret_control, which the caller owns, is the other end of its socket. The
+ * caller must wait for the process, which is killed when the calling thread exits. */
 int jail_start(const struct jail *j, pid_t *ret_pid, int *ret_control, struct err *err);

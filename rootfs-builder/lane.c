@@ -1,6 +1,6 @@
 /* SHA256_Update is deprecated in favour of an interface that finds the same function through a
- * registry of providers and a configuration file: a static program without files has no use for
- * either. */
+ * registry of providers and a configuration file. A static program without files can use neither.
+ */
 #define OPENSSL_SUPPRESS_DEPRECATED
 #include "lane.h"
 
@@ -36,30 +36,30 @@ void lane_close(struct lane *l)
     *l = (struct lane){.from = FD_NONE, .to = FD_NONE};
 }
 
-static bool is_open(const struct lane *l)
+static bool lane_is_open(const struct lane *l)
 {
     return l->buf != NULL && !l->ended && !l->broken;
 }
 
 size_t lane_poll(const struct lane *l, struct pollfd *slot)
 {
-    if (!is_open(l))
+    if (!lane_is_open(l))
         return 0;
     *slot = l->at < l->len || l->full ? (struct pollfd){.fd = l->to, .events = POLLOUT}
                                       : (struct pollfd){.fd = l->from, .events = POLLIN};
     return 1;
 }
 
-static int too_much(const struct lane *l, struct err *err)
+static int lane_too_much(const struct lane *l, struct err *err)
 {
     return err_set(err, -EFBIG, "more than %" PRIu64 " bytes unpacked", l->max);
 }
 
-/* 1: there is something to write. */
-static int fill(struct lane *l, struct err *err)
+/* Reads into the buffer. Returns 1 if there is something to write. */
+static int lane_fill(struct lane *l, struct err *err)
 {
     uint64_t left = l->max - l->count;
-    /* One byte more tells whether there is too much. */
+    /* One byte more shows that there is too much. */
     size_t want = left < LANE_BYTES ? (size_t)left + !l->exact : LANE_BYTES;
     ssize_t n = want > 0 ? read(l->from, l->buf, want) : 0;
 
@@ -70,7 +70,7 @@ static int fill(struct lane *l, struct err *err)
         return 0;
     }
     if ((uint64_t)n > left)
-        return too_much(l, err);
+        return lane_too_much(l, err);
     l->count += (uint64_t)n;
     (void)SHA256_Update(&l->hash, l->buf, (size_t)n);
     l->at = 0;
@@ -78,8 +78,8 @@ static int fill(struct lane *l, struct err *err)
     return 1;
 }
 
-/* 1: all of it went. */
-static int drain(struct lane *l, struct err *err)
+/* Writes the buffer. Returns 1 if all of it was written. */
+static int lane_drain(struct lane *l, struct err *err)
 {
     while (l->at < l->len) {
         ssize_t n = write(l->to, l->buf + l->at, l->len - l->at);
@@ -99,8 +99,8 @@ static int drain(struct lane *l, struct err *err)
     return 1;
 }
 
-/* Hashes the next n bytes of from, which are there. */
-static int hash_next(struct lane *l, size_t n, struct err *err)
+/* Hashes the next n bytes of `from`, which are in the pipe. */
+static int lane_hash_next(struct lane *l, size_t n, struct err *err)
 {
     while (n > 0) {
         ssize_t got = read(l->from, l->buf, n < LANE_BYTES ? n : LANE_BYTES);
@@ -115,12 +115,10 @@ static int hash_next(struct lane *l, size_t n, struct err *err)
     return 0;
 }
 
-/*
- * The reader gets the pages, not a copy of the bytes: what is hashed here is what it reads, as long
- * as nobody changes them in between. They are either a pipe's own, which nobody can, or of the
- * archive's file, which who asked for the digest has to leave alone. 1: some bytes went.
- */
-static int tee_some(struct lane *l, struct err *err)
+/* The reader gets the pages, not a copy of the bytes. So the hash is of what it reads, unless the
+ * pages change in between. A pipe's own pages cannot change. Pages of the archive's file must be
+ * left alone by the client that requests the digest. Returns 1 if some bytes were passed. */
+static int lane_tee(struct lane *l, struct err *err)
 {
     uint64_t left = l->max - l->count;
     ssize_t n =
@@ -131,7 +129,7 @@ static int tee_some(struct lane *l, struct err *err)
         return 0;
     }
     if (n < 0 && errno == EAGAIN) {
-        l->full = !l->full; /* there was something to read, or there was room: it is the other */
+        l->full = !l->full; /* poll said that one side was ready, so it is the other that blocks */
         return 0;
     }
     if (n < 0)
@@ -139,9 +137,9 @@ static int tee_some(struct lane *l, struct err *err)
     l->full = false;
     l->ended = n == 0;
     if ((uint64_t)n > left)
-        return too_much(l, err);
+        return lane_too_much(l, err);
     l->count += (uint64_t)n;
-    n = hash_next(l, (size_t)n, err);
+    n = lane_hash_next(l, (size_t)n, err);
     return n < 0 ? (int)n : 1;
 }
 
@@ -149,19 +147,19 @@ int lane_move(struct lane *l, struct err *err)
 {
     int r = 1;
 
-    /* A few rounds: others wait, too. */
-    for (int i = 0; i < 8 && r > 0 && is_open(l); i++) {
+    /* A few rounds only, so that other lanes get their turn. */
+    for (int i = 0; i < 8 && r > 0 && lane_is_open(l); i++) {
         if (l->tee) {
-            r = tee_some(l, err);
+            r = lane_tee(l, err);
             continue;
         }
         if (l->at < l->len) {
-            r = drain(l, err);
+            r = lane_drain(l, err);
             continue;
         }
-        r = fill(l, err);
+        r = lane_fill(l, err);
         if (r > 0)
-            r = drain(l, err);
+            r = lane_drain(l, err);
     }
     return r < 0 ? r : 0;
 }

@@ -1,7 +1,7 @@
 #pragma once
 
-/* A way for bytes through the process that parses nothing: from one descriptor to another, counted
- * and hashed. Neither end blocks it. */
+/* Copies bytes through P, the process that parses nothing: from one fd to another, counted and
+ * hashed. Never blocks. Runs in P of worker.c. */
 
 #include <openssl/sha.h>
 #include <poll.h>
@@ -14,24 +14,26 @@
 struct err;
 
 struct lane {
-    int from, to;   /* owned; FD_NONE: closed. from is a pipe of ours */
-    bool to_blocks; /* it is not ours, and may block: written to when poll says so */
-    bool exact;  /* ends after max bytes; else at the end of from, and more than max is an error */
-    bool tee;    /* both are pipes of ours, and none of the bytes is copied on its way */
-    bool full;   /* tee: what it waits for is room */
-    bool ended;  /* all is written; to is still open */
-    bool broken; /* a part reads no more: no error here, it says why */
+    int from, to; /* owned; FD_NONE: closed. from is a pipe made by P */
+    /* `to` was not made by P and may block: written only when poll reports it writable */
+    bool to_blocks;
+    /* ends after max bytes; otherwise at EOF of `from`, and more than max is an error */
+    bool exact;
+    bool tee;    /* both are pipes made by P, and the bytes are passed without copying */
+    bool full;   /* with tee: waits for space in `to` */
+    bool ended;  /* all is written; `to` is still open */
+    bool broken; /* the reader has closed its end: no error here, as the reading part reports why */
     uint64_t count, max;
     SHA256_CTX hash;
     uint8_t *buf; /* owned */
     size_t at, len;
 };
 
-/* Takes both descriptors, also when it fails (-ENOMEM). */
+/* Takes ownership of both fds, also when it fails (-ENOMEM). */
 int lane_open(struct lane *l, int from, int to, uint64_t max, struct err *err);
 void lane_close(struct lane *l);
-/* What poll is to wait for: fills up to one slot, returns how many. */
+/* Fills up to one slot for poll(2); returns the number of slots. */
 size_t lane_poll(const struct lane *l, struct pollfd *slot);
-/* Moves what can be moved. -EFBIG past max; errno of `to`. */
+/* Moves the available bytes. -EFBIG past max; errno of `to`. */
 int lane_move(struct lane *l, struct err *err);
 void lane_digest(const struct lane *l, uint8_t digest[WORKER_DIGEST]);

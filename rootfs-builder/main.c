@@ -1,5 +1,5 @@
-/* rind-rootfs: archives in and out of trees, in confined processes. Carried by rind, which runs it
- * as `worker`; and a command of its own. */
+/* rind-rootfs: archives in and out of trees, in confined processes. Embedded in rind, which runs it
+ * as `worker`; also a command by itself. */
 #include <string.h>
 
 #include "command.h"

@@ -20,7 +20,7 @@ struct gathered {
     size_t len, cap, count;
 };
 
-static int gather(struct gathered *g, const char *name)
+static int gathered_add(struct gathered *g, const char *name)
 {
     size_t len = strlen(name) + 1;
 
@@ -39,7 +39,7 @@ static int gather(struct gathered *g, const char *name)
     return 0;
 }
 
-static int gather_all(struct gathered *g, int fd, uint64_t max)
+static int gathered_read(struct gathered *g, int fd, uint64_t max)
 {
     _Alignas(8) char buf[32768];
     long n;
@@ -54,13 +54,13 @@ static int gather_all(struct gathered *g, int fd, uint64_t max)
             at += e->size;
             if (dent_is_dot(e))
                 continue;
-            r = g->count >= max ? -E2BIG : gather(g, e->name);
+            r = g->count >= max ? -E2BIG : gathered_add(g, e->name);
         }
     }
     return r;
 }
 
-static int by_bytes(const void *a, const void *b)
+static int name_compare(const void *a, const void *b)
 {
     return strcmp(*(const char *const *)a, *(const char *const *)b);
 }
@@ -69,7 +69,7 @@ int names_read(struct names *n, int fd, uint64_t max)
 {
     struct gathered g = {.text = NULL};
     const char *at;
-    int r = gather_all(&g, fd, max);
+    int r = gathered_read(&g, fd, max);
 
     *n = (struct names){.text = g.text};
     if (r == 0 && g.count > 0) {
@@ -85,13 +85,14 @@ int names_read(struct names *n, int fd, uint64_t max)
         n->items[i] = at;
     n->count = g.count;
     if (n->count > 1)
-        qsort(n->items, n->count, sizeof(*n->items), by_bytes);
+        qsort(n->items, n->count, sizeof(*n->items), name_compare);
     return 0;
 }
 
 bool names_has(const struct names *n, const char *name)
 {
-    return n->count > 0 && bsearch(&name, n->items, n->count, sizeof(*n->items), by_bytes) != NULL;
+    return n->count > 0 &&
+           bsearch(&name, n->items, n->count, sizeof(*n->items), name_compare) != NULL;
 }
 
 /* ---- opaque directories ---- */
@@ -102,7 +103,7 @@ int opaque_index(struct opaque *o, const char *text, size_t len, struct err *err
     size_t n = 0;
 
     *o = (struct opaque){.count = 0};
-    if (len == 0) /* and text may be NULL */
+    if (len == 0) /* text may be NULL then */
         return 0;
     end = text + len;
     if (end[-1] != '\0')
@@ -114,7 +115,7 @@ int opaque_index(struct opaque *o, const char *text, size_t len, struct err *err
         return err_errno(err, -ENOMEM, "the list of opaque directories");
     for (const char *s = text; s < end; s += strlen(s) + 1)
         o->paths[o->count++] = s;
-    qsort(o->paths, o->count, sizeof(*o->paths), by_bytes);
+    qsort(o->paths, o->count, sizeof(*o->paths), name_compare);
     return 0;
 }
 
@@ -122,7 +123,8 @@ bool opaque_has(const struct opaque *o, const char *path)
 {
     const char *key = path[0] != '\0' ? path : ".";
 
-    return o->count > 0 && bsearch(&key, o->paths, o->count, sizeof(*o->paths), by_bytes) != NULL;
+    return o->count > 0 &&
+           bsearch(&key, o->paths, o->count, sizeof(*o->paths), name_compare) != NULL;
 }
 
 void opaque_done(struct opaque *o)

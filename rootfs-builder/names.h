@@ -1,6 +1,6 @@
 #pragma once
 
-/* The names in a directory, and lists of paths: what a walk through a tree goes by. */
+/* Sorted names of a directory, and lists of paths, for walks through a tree. */
 
 #include <stdbool.h>
 #include <stddef.h>
@@ -15,20 +15,20 @@ struct names {
     size_t count, next;
 };
 
-/* All names in the directory, sorted; at most max, -E2BIG. */
+/* Reads all names of the directory, sorted; -E2BIG for more than max. */
 int names_read(struct names *n, int fd, uint64_t max);
-/* Whether it is one of them. */
+/* Returns true if name is one of them. */
 bool names_has(const struct names *n, const char *name);
 void names_done(struct names *n);
 
-/* The list of opaque directories (WORKER_FD_OPAQUE), to be asked by path. */
+/* The list of opaque directories (WORKER_FD_OPAQUE), to be searched by path. */
 struct opaque {
     const char **paths; /* owned; sorted; into the caller's text */
     size_t count;
 };
 
-/* text: borrowed, stays. -EBADMSG: it has no end. */
+/* text is borrowed and must stay. -EBADMSG: it does not end with a NUL. */
 int opaque_index(struct opaque *o, const char *text, size_t len, struct err *err);
-/* "": the directory itself. */
+/* "" is the top directory. */
 bool opaque_has(const struct opaque *o, const char *path);
 void opaque_done(struct opaque *o);

@@ -1,3 +1,5 @@
+/* The contents of regular files for pack.c, with holes as GNU sparse format. Runs in B of worker.c.
+ */
 #include <errno.h>
 #include <inttypes.h>
 #include <stdio.h>
@@ -10,7 +12,7 @@
 
 enum {
     COPY_BYTES = 1 << 18,
-    /* Smaller holes are not worth a format that some readers do not know. */
+    /* Smaller holes do not justify a format that some readers lack. */
     HOLES_MIN = 1 << 20,
     SEGMENTS_MAX = 16384,
     MAP_LINE_MAX = 2 * 21,
@@ -47,7 +49,7 @@ int put_item(struct packer *p, struct err *err)
     return n < 0 ? err_errno(err, (int)n, "its attributes") : put_bytes(p, p->head, (size_t)n, err);
 }
 
-/* len bytes from `at` on; zeros where the file has become shorter. */
+/* Writes len bytes from `at` on; zeros if the file has become shorter. */
 static int put_range(struct packer *p, int fd, uint64_t at, uint64_t len, struct err *err)
 {
     static uint8_t buf[COPY_BYTES];
@@ -86,8 +88,8 @@ static int put_plain(struct packer *p, int fd, uint64_t size, struct err *err)
     return r < 0 ? r : put_padding(p, err);
 }
 
-/* Where the file has data. Returns false when it is better packed as a whole. */
-static bool find_segments(int fd, uint64_t size, struct segments *s)
+/* Finds the file's data segments. Returns false when it is better packed completely. */
+static bool file_find_segments(int fd, uint64_t size, struct segments *s)
 {
     off_t at = 0;
 
@@ -108,7 +110,7 @@ static bool find_segments(int fd, uint64_t size, struct segments *s)
     }
     if (s->count == SEGMENTS_MAX - 1 || size - s->bytes < HOLES_MIN)
         return false;
-    /* The map ends where the file does. */
+    /* The map must reach to the end of the file. */
     if (s->count == 0 || s->items[s->count - 1].at + s->items[s->count - 1].len < size)
         s->items[s->count++] = (struct segment){size, 0};
     return true;
@@ -147,9 +149,9 @@ int put_file(struct packer *p, int fd, const struct stat *st, struct err *err)
     struct segments s = {.items = NULL};
     int r;
 
-    /* Only a file with fewer blocks than bytes can have holes worth looking for. */
+    /* Only a file with fewer blocks than bytes can have large holes. */
     if (size >= HOLES_MIN && (uint64_t)st->st_blocks * 512 < size - HOLES_MIN / 2 &&
-        find_segments(fd, size, &s))
+        file_find_segments(fd, size, &s))
         r = put_sparse(p, fd, size, &s, err);
     else
         r = put_plain(p, fd, size, err);

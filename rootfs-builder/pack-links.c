@@ -1,3 +1,4 @@
+/* The table of packed inodes with several names, for pack.c. Runs in B of worker.c. */
 #include <errno.h>
 #include <stdlib.h>
 #include <string.h>
@@ -11,8 +12,8 @@ void links_done(struct links *l)
     *l = (struct links){.slots = NULL};
 }
 
-/* A slot that is free has inode 0, which no file has. */
-static struct seen *slot_of(const struct links *l, dev_t dev, ino_t ino)
+/* A free slot has inode 0, which no file has. */
+static struct seen *links_slot(const struct links *l, dev_t dev, ino_t ino)
 {
     size_t i = (size_t)(ino * 0x9e3779b97f4a7c15U >> 17) & (l->slot_count - 1);
 
@@ -21,7 +22,7 @@ static struct seen *slot_of(const struct links *l, dev_t dev, ino_t ino)
     return &l->slots[i];
 }
 
-static int grow(struct links *l)
+static int links_grow(struct links *l)
 {
     struct links more = *l;
 
@@ -31,13 +32,13 @@ static int grow(struct links *l)
         return -ENOMEM;
     for (size_t i = 0; i < l->slot_count; i++)
         if (l->slots[i].ino != 0)
-            *slot_of(&more, l->slots[i].dev, l->slots[i].ino) = l->slots[i];
+            *links_slot(&more, l->slots[i].dev, l->slots[i].ino) = l->slots[i];
     free(l->slots);
     *l = more;
     return 0;
 }
 
-static int keep_name(struct links *l, const char *name, size_t *ret)
+static int links_add_name(struct links *l, const char *name, size_t *ret)
 {
     size_t len = strlen(name) + 1;
 
@@ -63,16 +64,16 @@ int links_find(struct links *l, const struct stat *st, const char *name, const c
     int r = 0;
 
     if (l->count * 2 >= l->slot_count)
-        r = grow(l);
+        r = links_grow(l);
     if (r < 0)
         return r;
-    s = slot_of(l, st->st_dev, st->st_ino);
+    s = links_slot(l, st->st_dev, st->st_ino);
     *ret = NULL;
     if (s->ino != 0) {
         *ret = l->text + s->name;
         return 0;
     }
-    r = keep_name(l, name, &at);
+    r = links_add_name(l, name, &at);
     if (r < 0)
         return r;
     *s = (struct seen){.dev = st->st_dev, .ino = st->st_ino, .name = at};

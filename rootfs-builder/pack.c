@@ -1,8 +1,6 @@
-/*
- * The walk is a stack of levels: the names of each directory on the way to the entry at hand, read
- * and sorted when it is entered. Only the deepest has an open descriptor; going back up opens the
- * directory again by its path, through no link.
- */
+/* The walk is a stack of levels: for each directory above the current entry its sorted names, read
+ * when it is entered. Only the deepest level has an open fd. A directory is opened again by its
+ * path, through no link, when the walk returns to it. */
 #include "pack.h"
 
 #include <errno.h>
@@ -22,23 +20,23 @@
 
 enum { END_BLOCKS = 2 };
 
-static int too_many(const struct packer *p, struct err *err)
+static int packer_too_many(const struct packer *p, struct err *err)
 {
     return err_set(err, -E2BIG, "more than %" PRIu64 " entries", p->o->entries);
 }
 
-static int count(struct packer *p, struct err *err)
+static int packer_count(struct packer *p, struct err *err)
 {
     if (p->result->entries >= p->o->entries)
-        return too_many(p, err);
+        return packer_too_many(p, err);
     p->result->entries++;
     if (p->o->shown != NULL)
         *p->o->shown = p->result->entries;
     return 0;
 }
 
-/* prefix + path, as the archive names it. */
-static int set_name(struct packer *p, const char *path, struct err *err)
+/* Sets the item's name: prefix + path. */
+static int packer_set_name(struct packer *p, const char *path, struct err *err)
 {
     size_t a = strlen(p->o->prefix), b = strlen(path);
 
@@ -46,14 +44,14 @@ static int set_name(struct packer *p, const char *path, struct err *err)
         return err_errno(err, -ENAMETOOLONG, "its name");
     (void)memcpy(p->item.name, p->o->prefix, a);
     (void)memcpy(p->item.name + a, path, b + 1);
-    /* tar_put_item puts the slash of a directory itself. */
+    /* tar_put_item appends the slash of a directory itself. */
     if (p->item.name[a + b - 1] == '/')
         p->item.name[a + b - 1] = '\0';
     return 0;
 }
 
-static int start_item(struct packer *p, const char *path, const struct stat *st, enum tar_kind kind,
-                      struct err *err)
+static int packer_start_item(struct packer *p, const char *path, const struct stat *st,
+                             enum tar_kind kind, struct err *err)
 {
     p->item.kind = kind;
     p->item.mode = st->st_mode & 07777;
@@ -66,16 +64,17 @@ static int start_item(struct packer *p, const char *path, const struct stat *st,
     p->item.sparse = false;
     p->item.link[0] = '\0';
     p->item.xattr_count = 0;
-    return set_name(p, path, err);
+    return packer_set_name(p, path, err);
 }
 
-/* An attribute that is carried, at the end of what there is room for. */
-static int add_xattr(struct packer *p, int fd, const char *name, size_t *used, struct err *err)
+/* Adds an attribute; its value is appended to xattr_values. */
+static int packer_add_xattr(struct packer *p, int fd, const char *name, size_t *used,
+                            struct err *err)
 {
     ssize_t n = fgetxattr(fd, name, p->xattr_values + *used, sizeof(p->xattr_values) - *used);
 
     if (n < 0 && errno != ERANGE)
-        return 0; /* it has gone meanwhile */
+        return 0; /* removed meanwhile */
     if (n < 0 || p->item.xattr_count == TAR_XATTRS_MAX)
         return err_errno(err, -E2BIG, "its attributes");
     p->item.xattrs[p->item.xattr_count++] =
@@ -84,12 +83,12 @@ static int add_xattr(struct packer *p, int fd, const char *name, size_t *used, s
     return 0;
 }
 
-static int by_name(const void *a, const void *b)
+static int xattr_compare(const void *a, const void *b)
 {
     return strcmp(((const struct tar_xattr *)a)->name, ((const struct tar_xattr *)b)->name);
 }
 
-static int add_xattrs(struct packer *p, int fd, struct err *err)
+static int packer_add_xattrs(struct packer *p, int fd, struct err *err)
 {
     ssize_t len = flistxattr(fd, p->xattr_names, sizeof(p->xattr_names));
     size_t used = 0;
@@ -100,18 +99,18 @@ static int add_xattrs(struct packer *p, int fd, struct err *err)
     for (const char *name = p->xattr_names; r == 0 && name < p->xattr_names + len;
          name += strlen(name) + 1) {
         if (xattr_is_carried(name))
-            r = add_xattr(p, fd, name, &used, err);
+            r = packer_add_xattr(p, fd, name, &used, err);
         else
             p->result->xattrs++;
     }
     if (p->item.xattr_count > 1)
-        qsort(p->item.xattrs, p->item.xattr_count, sizeof(p->item.xattrs[0]), by_name);
+        qsort(p->item.xattrs, p->item.xattr_count, sizeof(p->item.xattrs[0]), xattr_compare);
     return r;
 }
 
 /* ---- one entry ---- */
 
-/* A later name of a file that has been packed: 1 when it was one. */
+/* Packs another name of a file that has been packed as a hard link. Returns 1 if it was one. */
 static int pack_if_linked(struct packer *p, const struct stat *st, struct err *err)
 {
     const char *first;
@@ -143,7 +142,7 @@ static int pack_file(struct packer *p, int dir_fd, const char *name, struct err 
         return err_errno(err, -errno, "stat");
     if (!S_ISREG(st.st_mode))
         return err_set(err, -EBUSY, "it changes while it is packed");
-    r = start_item(p, p->path, &st, TAR_REGULAR, err);
+    r = packer_start_item(p, p->path, &st, TAR_REGULAR, err);
     if (r == 0)
         r = pack_if_linked(p, &st, err);
     if (r != 0)
@@ -151,7 +150,7 @@ static int pack_file(struct packer *p, int dir_fd, const char *name, struct err 
     if ((uint64_t)st.st_size > p->o->files - p->result->files)
         return err_set(err, -EFBIG, "files of more than %" PRIu64 " bytes", p->o->files);
     p->result->files += (uint64_t)st.st_size;
-    r = add_xattrs(p, fd, err);
+    r = packer_add_xattrs(p, fd, err);
     return r < 0 ? r : put_file(p, fd, &st, err);
 }
 
@@ -161,7 +160,7 @@ static int pack_symlink(struct packer *p, int dir_fd, const char *name, const st
     ssize_t n;
     int r;
 
-    r = start_item(p, p->path, st, TAR_SYMBOLIC, err);
+    r = packer_start_item(p, p->path, st, TAR_SYMBOLIC, err);
     if (r < 0)
         return r;
     p->item.mode = 0777;
@@ -179,22 +178,23 @@ static int pack_symlink(struct packer *p, int dir_fd, const char *name, const st
 
 static int pack_fifo(struct packer *p, const struct stat *st, struct err *err)
 {
-    int r = start_item(p, p->path, st, TAR_PIPE, err);
+    int r = packer_start_item(p, p->path, st, TAR_PIPE, err);
 
     if (r == 0)
         r = pack_if_linked(p, st, err);
     return r != 0 ? (r < 0 ? r : 0) : put_item(p, err);
 }
 
-/* An empty file that stands for something else, in the directory of path[0..dir_len]. Times are
- * none: when something was deleted is nobody's business, and would be a difference. */
+/* Packs an empty file that represents a whiteout or an opaque mark, in the directory
+ * path[0..dir_len]. Its times are 0: the time of a deletion is not recorded and would make archives
+ * differ. */
 static int pack_mark(struct packer *p, size_t dir_len, const char *mark, const char *name,
                      struct err *err)
 {
     const struct stat nothing = {.st_mode = S_IFREG | 0600};
     char path[PATH_ROOM];
     size_t len = dir_len + (dir_len > 0) + strlen(mark) + strlen(name);
-    int r = count(p, err);
+    int r = packer_count(p, err);
 
     if (r < 0)
         return r;
@@ -202,7 +202,7 @@ static int pack_mark(struct packer *p, size_t dir_len, const char *mark, const c
         return err_errno(err, -ENAMETOOLONG, "its whiteout");
     (void)snprintf(path, sizeof(path), "%.*s%s%s%s", (int)dir_len, p->path, dir_len > 0 ? "/" : "",
                    mark, name);
-    r = start_item(p, path, &nothing, TAR_REGULAR, err);
+    r = packer_start_item(p, path, &nothing, TAR_REGULAR, err);
     return r < 0 ? r : put_item(p, err);
 }
 
@@ -216,8 +216,8 @@ static void level_done(struct level *l)
     l->fd = FD_NONE;
 }
 
-/* Goes into the directory p->path. Takes fd. */
-static int push(struct packer *p, int fd, struct err *err)
+/* Enters the directory p->path. Takes ownership of fd. */
+static int packer_push_level(struct packer *p, int fd, struct err *err)
 {
     struct level l = {.fd = fd, .path_len = strlen(p->path)};
     int r;
@@ -236,9 +236,9 @@ static int push(struct packer *p, int fd, struct err *err)
     r = names_read(&l.names, fd, p->o->entries - p->result->entries);
     if (r < 0) {
         level_done(&l);
-        return r == -E2BIG ? too_many(p, err) : err_errno(err, r, "read the directory");
+        return r == -E2BIG ? packer_too_many(p, err) : err_errno(err, r, "read the directory");
     }
-    /* One descriptor is enough. */
+    /* One open fd is enough: the level above is opened again later. */
     if (p->depth > 0) {
         (void)close(p->levels[p->depth - 1].fd);
         p->levels[p->depth - 1].fd = FD_NONE;
@@ -247,7 +247,7 @@ static int push(struct packer *p, int fd, struct err *err)
     return 0;
 }
 
-/* The entry of a directory, and what its being opaque says. */
+/* Packs the entry of a directory with its attributes. */
 static int pack_directory_entry(struct packer *p, int fd, const char *as, struct err *err)
 {
     struct stat st;
@@ -255,13 +255,13 @@ static int pack_directory_entry(struct packer *p, int fd, const char *as, struct
 
     if (fstat(fd, &st) < 0)
         return err_errno(err, -errno, "stat");
-    r = start_item(p, as, &st, TAR_DIRECTORY, err);
+    r = packer_start_item(p, as, &st, TAR_DIRECTORY, err);
     if (r == 0)
-        r = add_xattrs(p, fd, err);
+        r = packer_add_xattrs(p, fd, err);
     return r < 0 ? r : put_item(p, err);
 }
 
-static int enter(struct packer *p, int dir_fd, const char *name, struct err *err)
+static int packer_enter_directory(struct packer *p, int dir_fd, const char *name, struct err *err)
 {
     auto_close int fd = openat(dir_fd, name, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
     int r;
@@ -271,7 +271,7 @@ static int enter(struct packer *p, int dir_fd, const char *name, struct err *err
     r = pack_directory_entry(p, fd, p->path, err);
     if (r == 0 && p->o->overlay && opaque_has(&p->opaque, p->path))
         r = pack_mark(p, strlen(p->path), WHITEOUT_OPAQUE, "", err);
-    return r < 0 ? r : push(p, take_fd(&fd), err);
+    return r < 0 ? r : packer_push_level(p, take_fd(&fd), err);
 }
 
 static int pack_device(struct packer *p, const char *name, size_t dir_len, const struct stat *st,
@@ -294,14 +294,14 @@ static int pack_entry(struct packer *p, int dir_fd, const char *name, size_t dir
 
     if (fstatat(dir_fd, name, &st, AT_SYMLINK_NOFOLLOW) < 0)
         return errno == ENOENT ? 0 : err_errno(err, -errno, "stat");
-    r = count(p, err);
+    r = packer_count(p, err);
     if (r < 0)
         return r;
     switch (st.st_mode & S_IFMT) {
     case S_IFREG:
         return pack_file(p, dir_fd, name, err);
     case S_IFDIR:
-        return enter(p, dir_fd, name, err);
+        return packer_enter_directory(p, dir_fd, name, err);
     case S_IFLNK:
         return pack_symlink(p, dir_fd, name, &st, err);
     case S_IFIFO:
@@ -311,8 +311,8 @@ static int pack_entry(struct packer *p, int dir_fd, const char *name, size_t dir
     }
 }
 
-/* The next name of the deepest level, or back up. */
-static int step(struct packer *p, struct err *err)
+/* Packs the next name of the deepest level, or returns to the level above. */
+static int packer_step(struct packer *p, struct err *err)
 {
     struct level *l = &p->levels[p->depth - 1];
     const char *name;
@@ -339,7 +339,7 @@ static int step(struct packer *p, struct err *err)
     return pack_entry(p, l->fd, name, l->path_len, err);
 }
 
-static int put_end(struct packer *p, struct err *err)
+static int packer_put_end(struct packer *p, struct err *err)
 {
     static const uint8_t zeros[TAR_RECORD + 2 * TAR_BLOCK];
     size_t len = (size_t)END_BLOCKS * TAR_BLOCK;
@@ -354,7 +354,7 @@ static int pack_all(struct packer *p, struct err *err)
 
     if (fd < 0)
         return err_errno(err, -errno, "open it");
-    r = p->o->root_entry ? count(p, err) : 0;
+    r = p->o->root_entry ? packer_count(p, err) : 0;
     if (r == 0 && p->o->root_entry)
         r = pack_directory_entry(p, fd, p->o->prefix[0] != '\0' ? "" : "./", err);
     if (r == 0 && p->o->overlay && opaque_has(&p->opaque, ""))
@@ -362,15 +362,15 @@ static int pack_all(struct packer *p, struct err *err)
     if (r < 0)
         (void)close(fd);
     else
-        r = push(p, fd, err);
+        r = packer_push_level(p, fd, err);
     while (r == 0 && p->depth > 0)
-        r = step(p, err);
-    return r < 0 ? r : put_end(p, err);
+        r = packer_step(p, err);
+    return r < 0 ? r : packer_put_end(p, err);
 }
 
 /* ---- beginning and end ---- */
 
-static int open_root(struct packer *p, struct err *err)
+static int packer_open_root(struct packer *p, struct err *err)
 {
     const char *sub = p->o->sub[0] != '\0' ? p->o->sub : ".";
 
@@ -393,7 +393,7 @@ int tree_pack(const struct pack_options *o, const struct pack_sink *sink, struct
     p->sink = sink;
     p->result = ret;
     p->root_fd = FD_NONE;
-    r = open_root(p, err);
+    r = packer_open_root(p, err);
     if (r == 0)
         r = opaque_index(&p->opaque, o->opaque, o->opaque_len, err);
     if (r == 0)

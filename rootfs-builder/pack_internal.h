@@ -1,6 +1,6 @@
 #pragma once
 
-/* For the files of pack*.c only. */
+/* Shared by pack*.c only. */
 
 #include <sys/stat.h>
 
@@ -14,7 +14,7 @@ struct level {
     size_t path_len; /* of the directory, in packer.path */
 };
 
-/* Files with more than one name, by inode: the name that was packed. */
+/* A file with more than one name: its inode, and the name under which it was packed. */
 struct seen {
     dev_t dev;
     ino_t ino;
@@ -33,7 +33,7 @@ struct packer {
     const struct pack_sink *sink; /* borrowed */
     struct pack_result *result;   /* borrowed */
     int root_fd;                  /* owned */
-    char path[PATH_ROOM];         /* of the entry at hand, relative to root */
+    char path[PATH_ROOM];         /* of the current entry, relative to root */
     struct level *levels;         /* owned */
     size_t depth, cap;
     struct opaque opaque;
@@ -42,21 +42,20 @@ struct packer {
     char xattr_values[TAR_PAX_MAX];
     char xattr_names[TAR_PAX_MAX];
     uint8_t head[TAR_HEAD_MAX];
-    uint64_t written; /* bytes of the stream */
+    uint64_t written; /* bytes of the stream so far */
 };
 
 /* ---- pack-links.c ---- */
 
 void links_done(struct links *l);
-/* The name under which the inode has been packed; NULL: not yet, and from now on it is name.
- * -ENOMEM
- */
+/* Sets *ret to the name under which the inode has been packed. NULL: not yet; then `name` is
+ * recorded. -ENOMEM. */
 int links_find(struct links *l, const struct stat *st, const char *name, const char **ret);
 
 /* ---- pack-file.c ---- */
 
 int put_bytes(struct packer *p, const void *bytes, size_t len, struct err *err);
-/* The header of p->item. */
+/* Writes the header of p->item. */
 int put_item(struct packer *p, struct err *err);
-/* Header and contents of the regular file, p->item filled in but for its size. */
+/* Writes header and contents of the regular file; p->item must be complete except for its size. */
 int put_file(struct packer *p, int fd, const struct stat *st, struct err *err);

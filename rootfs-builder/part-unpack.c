@@ -1,3 +1,4 @@
+/* The part B of UNPACK and UNPACK_DIR (part.h). */
 #include "base/err.h"
 #include "confine.h"
 #include "part.h"

@@ -34,7 +34,7 @@ void part_finish(const struct part_request *q, struct worker_msg *m, int r, cons
     m->code = r < 0 ? r : 0;
     if (r < 0)
         (void)snprintf(m->text, sizeof(m->text), "%s", err->msg);
-    /* Who does not hear it sees us end without it. */
+    /* If the message is lost, P sees the exit without it. */
     (void)worker_msg_send(q->report, m, FD_NONE, NULL);
     _exit(r < 0);
 }
@@ -69,7 +69,7 @@ void part_codec(const struct part_request *q)
 
 /* ---- split ---- */
 
-static int ask(void *data, const struct entry *e, struct err *err)
+static int entry_ask(void *data, const struct entry *e, struct err *err)
 {
     static const uint32_t kinds[] = {
         [ENTRY_INVALID] = WORKER_ENTRY_OTHER,       [ENTRY_FILE] = WORKER_ENTRY_FILE,
@@ -94,7 +94,7 @@ static int ask(void *data, const struct entry *e, struct err *err)
     return r < 0 ? r : m.type == WORKER_TAKE;
 }
 
-static int pass_bytes(void *data, const void *bytes, size_t len, struct err *err)
+static int entry_pass_bytes(void *data, const void *bytes, size_t len, struct err *err)
 {
     const struct part_request *q = data;
     int r = write_all(q->out, bytes, len);
@@ -108,7 +108,7 @@ struct counted {
     bool exceeded;
 };
 
-/* The stream has a bound of its own: nobody hashes it on its way. */
+/* The stream is counted here, because P does not see it on its way. */
 static ssize_t read_counted(void *data, void *buf, size_t len)
 {
     struct counted *c = data;
@@ -125,7 +125,8 @@ void part_split(const struct part_request *q)
 {
     struct part_request request = *q;
     const struct split_limits limits = {.files = q->start->files, .entries = q->start->entries};
-    const struct split_sink sink = {.data = &request, .entry = ask, .bytes = pass_bytes};
+    const struct split_sink sink = {
+        .data = &request, .entry = entry_ask, .bytes = entry_pass_bytes};
     struct counted in = {.fd = q->in, .left = q->start->bytes};
     struct worker_msg m = {.type = WORKER_INVALID};
     struct tarball t = {.read = NULL};
@@ -146,7 +147,7 @@ void part_split(const struct part_request *q)
 
 /* ---- pack ---- */
 
-static int read_opaque(int fd, char **ret, size_t *ret_len, struct err *err)
+static int opaque_read(int fd, char **ret, size_t *ret_len, struct err *err)
 {
     int r;
 
@@ -156,14 +157,14 @@ static int read_opaque(int fd, char **ret, size_t *ret_len, struct err *err)
     return r < 0 ? err_wrap(err, r, "the list of opaque directories") : 0;
 }
 
-/* Whole buffers: a pipe costs by the call. */
+/* Collects small writes into large ones: each write to a pipe is expensive. */
 struct gatherer {
     int fd;
     size_t len;
     char buf[1 << 17];
 };
 
-static int flush(struct gatherer *g, struct err *err)
+static int gatherer_flush(struct gatherer *g, struct err *err)
 {
     int r = write_all(g->fd, g->buf, g->len);
 
@@ -177,11 +178,11 @@ static int gather_bytes(void *data, const void *bytes, size_t len, struct err *e
     int r = 0;
 
     if (len > sizeof(g->buf) - g->len)
-        r = flush(g, err);
+        r = gatherer_flush(g, err);
     if (r < 0)
         return r;
     if (len > sizeof(g->buf) / 2) {
-        r = flush(g, err);
+        r = gatherer_flush(g, err);
         if (r == 0)
             r = write_all(g->fd, bytes, len);
         return r < 0 ? err_errno(err, r, "pass the archive on") : 0;
@@ -191,8 +192,8 @@ static int gather_bytes(void *data, const void *bytes, size_t len, struct err *e
     return 0;
 }
 
-static int pack_tree(const struct part_request *q, struct pack_result *result, char *entry,
-                     struct err *err)
+static int part_pack_tree(const struct part_request *q, struct pack_result *result, char *entry,
+                          struct err *err)
 {
     static struct gatherer g;
     const struct pack_sink sink = {.data = &g, .bytes = gather_bytes};
@@ -207,14 +208,14 @@ static int pack_tree(const struct part_request *q, struct pack_result *result, c
         .shown = &q->shown->entries,
     };
     auto_free char *opaque = NULL;
-    int r = o.overlay ? read_opaque(q->opaque, &opaque, &o.opaque_len, err) : 0;
+    int r = o.overlay ? opaque_read(q->opaque, &opaque, &o.opaque_len, err) : 0;
 
     if (r < 0)
         return r;
     o.opaque = opaque;
     g.fd = q->out;
     r = tree_pack(&o, &sink, result, entry, err);
-    return r < 0 ? r : flush(&g, err);
+    return r < 0 ? r : gatherer_flush(&g, err);
 }
 
 void part_pack(const struct part_request *q)
@@ -225,7 +226,7 @@ void part_pack(const struct part_request *q)
     int r = part_become(q, ROLE_PACKER, 0, &err);
 
     if (r == 0)
-        r = pack_tree(q, &result, m.name, &err);
+        r = part_pack_tree(q, &result, m.name, &err);
     m.files = result.files;
     m.entries = result.entries;
     m.devices = result.devices;
@@ -235,7 +236,7 @@ void part_pack(const struct part_request *q)
 
 /* ---- changes ---- */
 
-static int find_changes(const struct part_request *q, struct worker_msg *m, struct err *err)
+static int part_find_changes(const struct part_request *q, struct worker_msg *m, struct err *err)
 {
     static struct gatherer g;
     const struct changes_sink sink = {.data = &g, .bytes = gather_bytes};
@@ -246,14 +247,14 @@ static int find_changes(const struct part_request *q, struct worker_msg *m, stru
         .shown = &q->shown->entries,
     };
     auto_free char *opaque = NULL;
-    int r = read_opaque(q->opaque, &opaque, &o.opaque_len, err);
+    int r = opaque_read(q->opaque, &opaque, &o.opaque_len, err);
 
     if (r < 0)
         return r;
     o.opaque = opaque;
     g.fd = q->out;
     r = tree_changes(&o, &sink, &m->entries, m->name, err);
-    return r < 0 ? r : flush(&g, err);
+    return r < 0 ? r : gatherer_flush(&g, err);
 }
 
 void part_changes(const struct part_request *q)
@@ -263,6 +264,6 @@ void part_changes(const struct part_request *q)
     int r = part_become(q, ROLE_PACKER, 0, &err);
 
     if (r == 0)
-        r = find_changes(q, &m, &err);
+        r = part_find_changes(q, &m, &err);
     part_finish(q, &m, r, &err);
 }

@@ -3,7 +3,7 @@
 #include <errno.h>
 #include <string.h>
 
-static void drop_last(char *out, size_t *len)
+static void path_drop_last(char *out, size_t *len)
 {
     while (*len > 0 && out[*len - 1] != '/')
         (*len)--;
@@ -19,7 +19,7 @@ int path_clean(const char *name, char out[PATH_ROOM])
         size_t n = strcspn(name, "/");
 
         if (n == 2 && name[0] == '.' && name[1] == '.') {
-            drop_last(out, &len);
+            path_drop_last(out, &len);
         } else if (n > 0 && !(n == 1 && name[0] == '.')) {
             if (n > WORKER_NAME_MAX || len + 1 + n > WORKER_PATH_MAX)
                 return -ENAMETOOLONG;

@@ -1,6 +1,6 @@
 #pragma once
 
-/* Names in archives, made into paths beneath a directory. Pure. */
+/* Converts names in archives to paths below a directory. Pure. */
 
 #include <stdio.h>
 
@@ -8,20 +8,18 @@
 
 enum { PATH_ROOM = WORKER_PATH_MAX + 1 };
 
-/* Names of whiteouts, as AUFS began them and OCI has them. */
+/* Names of whiteouts: AUFS's, adopted by OCI. */
 #define WHITEOUT        ".wh."
 #define WHITEOUT_META   ".wh..wh."
 #define WHITEOUT_OPAQUE ".wh..wh..opq"
 
-/*
- * The path that name stands for beneath the top: relative, without empty, "." and ".." components;
- * "" is the top itself. As containerd reads names: absolute ones start at the top, and ".." goes
- * no higher than it. -ENAMETOOLONG when a component or the whole is longer than Linux takes.
- */
+/* Converts name to a path below the top: relative, without empty, "." and ".." components; "" is
+ * the top itself. As in containerd, absolute names start at the top, and ".." does not go above it.
+ * -ENAMETOOLONG when a component or the whole is longer than Linux allows. */
 int path_clean(const char *name, char out[PATH_ROOM]);
 
-/* Where the last component of a clean path starts; what stands in front of it and its slash goes to
- * parent ("" for the top). */
+/* Returns the last component of a clean path; the part before it and its slash is copied to parent
+ * ("" for the top). */
 const char *path_split(const char *path, char parent[PATH_ROOM]);
 
 static inline void path_copy(char out[PATH_ROOM], const char *path)
@@ -29,5 +27,5 @@ static inline void path_copy(char out[PATH_ROOM], const char *path)
     (void)snprintf(out, PATH_ROOM, "%s", path);
 }
 
-/* parent + "/" + name, either of them may be "". -ENAMETOOLONG. */
+/* Joins parent + "/" + name; either may be "". -ENAMETOOLONG. */
 int path_join(const char *parent, const char *name, char out[PATH_ROOM]);

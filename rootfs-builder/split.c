@@ -29,7 +29,7 @@ static int put_zeros(const struct splitter *s, uint64_t len, struct err *err)
     return r;
 }
 
-/* Holes are written out. */
+/* Holes are written as zeros. */
 static int put_contents(const struct splitter *s, uint64_t size, struct err *err)
 {
     uint64_t pos = 0, at = 0;

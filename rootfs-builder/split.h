@@ -1,7 +1,7 @@
 #pragma once
 
-/* An archive's files, one by one, to whoever wants them: what happens in the process that parses
- * (B of worker.c), for SPLIT. */
+/* Passes an archive's files to a callback, one by one. Runs in the process that parses (B of
+ * worker.c), for SPLIT. */
 
 #include <stdbool.h>
 #include <stddef.h>
@@ -11,9 +11,10 @@
 
 struct split_sink {
     void *data;
-    /* Whether the entry's contents (ENTRY_FILE only) are wanted: 1, 0, or a negative errno. */
+    /* Returns 1 if the entry's contents (ENTRY_FILE only) are wanted, 0 if not, or a negative
+     * errno. */
     int (*entry)(void *data, const struct entry *e, struct err *err);
-    /* Exactly as many bytes as the entry has, piece by piece. */
+    /* Gets exactly the entry's number of bytes, piece by piece. */
     int (*bytes)(void *data, const void *bytes, size_t len, struct err *err);
 };
 
@@ -21,7 +22,7 @@ struct split_limits {
     uint64_t files, entries; /* as in struct worker_msg */
 };
 
-/* All entries in their order. Fails as tree_unpack() does, and has the name of the entry at fault
- * in entry (room for PATH_ROOM bytes). */
+/* Handles all entries in order. Fails as tree_unpack() does; reterr_entry (room for PATH_ROOM
+ * bytes) is then the name of the entry that caused it. */
 int split(struct tarball *t, const struct split_limits *limits, const struct split_sink *sink,
           uint64_t *ret_entries, char *reterr_entry, struct err *err);

@@ -9,18 +9,18 @@
 #include "base/err.h"
 #include "image/worker-proto.h"
 
-enum { BUF_BYTES = 1 << 20, FIELD_BYTES = 100 /* of a name in a header */ };
+enum { BUF_BYTES = 1 << 20, FIELD_BYTES = 100 /* bytes of a name in a header */ };
 
 /*
- * libarchive converts the names of pax headers into the character set of the locale, and loses a
- * link's target when the header's own field for it is empty (as Go leaves it when no character of
- * the target is ASCII). So the bytes are taken where it hands them to the entry: the linker puts
- * these two functions in the place of its own (-Wl,--wrap; the tests see when that does not happen
- * any more). There is one reader in a process.
+ * libarchive converts the names of pax headers to the locale's character set. It loses a link's
+ * target when the header's own field for it is empty (as Go leaves it when no character of the
+ * target is ASCII). So the raw bytes are captured where libarchive passes them to the entry. The
+ * linker replaces these two functions (-Wl,--wrap; tests fail if it does not any more). A process
+ * has one reader.
  */
 struct raw {
-    char text[WORKER_PATH_MAX + 2]; /* one more than any name may have */
-    size_t len;                     /* as it came; 0: it did not */
+    char text[WORKER_PATH_MAX + 2]; /* one byte more than any name may have */
+    size_t len;                     /* as in the archive; 0: not set */
 };
 static struct raw raw_name, raw_link;
 
@@ -35,13 +35,13 @@ int __real__archive_entry_copy_link_l(struct archive_entry *e, const char *s, si
 int __wrap__archive_entry_copy_link_l(struct archive_entry *e, const char *s, size_t len,
                                       struct archive_string_conv *sc);
 
-static void keep(struct raw *raw, const char *s, size_t len)
+static void raw_set(struct raw *raw, const char *s, size_t len)
 {
     size_t n = len < sizeof(raw->text) - 1 ? len : sizeof(raw->text) - 1;
 
     if (s == NULL)
         return;
-    /* In the header's own field, whose rest may be anything; GNU ends its long names with a NUL. */
+    /* From the header's fixed field, whose rest may be garbage; GNU's long names end with a NUL. */
     if (len == FIELD_BYTES)
         n = len = strnlen(s, len);
     while (len > 0 && s[len - 1] == '\0')
@@ -55,14 +55,14 @@ static void keep(struct raw *raw, const char *s, size_t len)
 int __wrap__archive_entry_copy_pathname_l(struct archive_entry *e, const char *s, size_t len,
                                           struct archive_string_conv *sc)
 {
-    keep(&raw_name, s, len);
+    raw_set(&raw_name, s, len);
     return __real__archive_entry_copy_pathname_l(e, s, len, sc);
 }
 
 int __wrap__archive_entry_copy_link_l(struct archive_entry *e, const char *s, size_t len,
                                       struct archive_string_conv *sc)
 {
-    keep(&raw_link, s, len);
+    raw_set(&raw_link, s, len);
     return __real__archive_entry_copy_link_l(e, s, len, sc);
 }
 
@@ -80,7 +80,7 @@ static la_ssize_t on_read(struct archive *a, void *data, const void **ret)
     return n;
 }
 
-static int failure(const struct tarball *t, struct err *err)
+static int tarball_error(const struct tarball *t, struct err *err)
 {
     const char *text = archive_error_string(t->archive);
 
@@ -91,7 +91,7 @@ static int failure(const struct tarball *t, struct err *err)
     return err_set(err, -EBADMSG, "%s", text != NULL ? text : "broken archive");
 }
 
-static int start(struct tarball *t, struct err *err)
+static int tarball_new_reader(struct tarball *t, struct err *err)
 {
     t->archive = archive_read_new();
     if (t->archive == NULL || archive_read_support_format_tar(t->archive) != ARCHIVE_OK ||
@@ -108,11 +108,11 @@ int tarball_open(struct tarball *t, ssize_t (*read)(void *data, void *buf, size_
     *t = (struct tarball){.read = read, .data = data, .buf = malloc(BUF_BYTES)};
     if (t->buf == NULL)
         return err_errno(err, -ENOMEM, "the archive's reader");
-    r = start(t, err);
+    r = tarball_new_reader(t, err);
     if (r < 0)
         return r;
     if (archive_read_open(t->archive, t, NULL, on_read, NULL) != ARCHIVE_OK)
-        return failure(t, err);
+        return tarball_error(t, err);
     return 0;
 }
 
@@ -121,7 +121,7 @@ int tarball_open_memory(struct tarball *t, const void *bytes, size_t len, struct
     int r;
 
     *t = (struct tarball){.read = NULL};
-    r = start(t, err);
+    r = tarball_new_reader(t, err);
     if (r < 0)
         return r;
     if (archive_read_open_memory(t->archive, bytes, len) != ARCHIVE_OK)
@@ -137,20 +137,20 @@ void tarball_close(struct tarball *t)
     *t = (struct tarball){.read = NULL};
 }
 
-/* Its conversions interest nobody. */
-static bool only_a_character_set(const struct tarball *t)
+/* A failed conversion to the locale's character set is harmless, as raw bytes are used. */
+static bool is_charset_warning(const struct tarball *t)
 {
     const char *text = archive_error_string(t->archive);
 
     return text != NULL && strstr(text, "can't be converted from") != NULL;
 }
 
-static enum entry_kind kind_of(struct archive_entry *e)
+static enum entry_kind entry_kind_of(struct archive_entry *e)
 {
     if (archive_entry_hardlink(e) != NULL)
         return ENTRY_HARD_LINK;
     if (archive_entry_filetype(e) == 0 && raw_link.len > 0)
-        return ENTRY_HARD_LINK; /* whose target got lost */
+        return ENTRY_HARD_LINK; /* libarchive has lost its target */
     switch (archive_entry_filetype(e)) {
     case AE_IFREG:
         return ENTRY_FILE;
@@ -169,9 +169,9 @@ static enum entry_kind kind_of(struct archive_entry *e)
     }
 }
 
-/* "-1.25" is a quarter before -1; libarchive gives both numbers as they are written, so that they
+/* "-1.25" is a quarter of a second before -1. libarchive returns both numbers as written, which
  * would mean -0.75. */
-static struct timespec time_of(int64_t s, long ns)
+static struct timespec entry_time(int64_t s, long ns)
 {
     struct timespec t = {.tv_sec = s, .tv_nsec = ns};
 
@@ -184,12 +184,12 @@ static struct timespec time_of(int64_t s, long ns)
     return t;
 }
 
-static void fill(struct tarball *t, struct entry *ret)
+static void tarball_fill_entry(struct tarball *t, struct entry *ret)
 {
     struct archive_entry *e = t->entry;
     const char *name = archive_entry_pathname(e), *link = NULL;
 
-    *ret = (struct entry){.kind = kind_of(e)};
+    *ret = (struct entry){.kind = entry_kind_of(e)};
     if (ret->kind == ENTRY_HARD_LINK)
         link = archive_entry_hardlink(e);
     else if (ret->kind == ENTRY_SYMBOLIC)
@@ -202,9 +202,9 @@ static void fill(struct tarball *t, struct entry *ret)
     ret->uid = archive_entry_uid(e);
     ret->gid = archive_entry_gid(e);
     ret->size = ret->kind == ENTRY_FILE ? (uint64_t)archive_entry_size(e) : 0;
-    ret->mtime = time_of(archive_entry_mtime(e), archive_entry_mtime_nsec(e));
+    ret->mtime = entry_time(archive_entry_mtime(e), archive_entry_mtime_nsec(e));
     ret->atime = archive_entry_atime_is_set(e)
-                     ? time_of(archive_entry_atime(e), archive_entry_atime_nsec(e))
+                     ? entry_time(archive_entry_atime(e), archive_entry_atime_nsec(e))
                      : ret->mtime;
     if (ret->atime.tv_sec < ret->mtime.tv_sec)
         ret->atime = ret->mtime;
@@ -221,9 +221,9 @@ int tarball_next(struct tarball *t, struct entry *ret, struct err *err)
     r = archive_read_next_header(t->archive, &t->entry);
     if (r == ARCHIVE_EOF)
         return 0;
-    if (r != ARCHIVE_OK && !(r == ARCHIVE_WARN && only_a_character_set(t)))
-        return failure(t, err);
-    fill(t, ret);
+    if (r != ARCHIVE_OK && !(r == ARCHIVE_WARN && is_charset_warning(t)))
+        return tarball_error(t, err);
+    tarball_fill_entry(t, ret);
     if (ret->kind == ENTRY_SYMBOLIC && ret->link[0] == '\0')
         return err_set(err, -EBADMSG, "%.100s: a link without a target", ret->name);
     return 1;
@@ -241,7 +241,7 @@ int tarball_data(struct tarball *t, const void **ret, size_t *ret_len, uint64_t 
     if (r == ARCHIVE_EOF)
         return 0;
     if (r != ARCHIVE_OK || at < 0)
-        return failure(t, err);
+        return tarball_error(t, err);
     *ret_at = (uint64_t)at;
     return 1;
 }

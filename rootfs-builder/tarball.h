@@ -1,10 +1,8 @@
 #pragma once
 
-/*
- * Reading a tar stream, by libarchive: ustar, old and GNU archives, pax headers (global ones are
- * skipped), GNU and pax sparse files. Names are bytes. Whatever libarchive would carry on after
- * with a warning is an error here, but for its failed attempts to turn names into the locale's
- * character set, which does not interest anybody.
+/* Reads a tar stream with libarchive: ustar, old and GNU archives, pax headers (global ones are
+ * skipped), GNU and pax sparse files. Names are bytes. Every warning of libarchive is an error
+ * here, except failed conversions of names to the locale's character set, whose result is not used.
  */
 
 #include <stdbool.h>
@@ -32,10 +30,10 @@ enum entry_kind {
 struct entry {
     enum entry_kind kind;
     mode_t mode;                  /* 07777 */
-    int64_t uid, gid;             /* as the archive says */
-    uint64_t size;                /* of the contents, holes included; 0 for all but ENTRY_FILE */
-    struct timespec atime, mtime; /* atime is mtime when there is none, or an earlier one */
-    const char *name;             /* raw; borrowed: until the next call, as all below */
+    int64_t uid, gid;             /* as in the archive */
+    uint64_t size;                /* of the contents, with holes; 0 for all but ENTRY_FILE */
+    struct timespec atime, mtime; /* atime is mtime if it is missing or earlier */
+    const char *name;             /* raw; borrowed: valid until the next call, like all below */
     const char *link;             /* raw target of a link, or "" */
     bool has_xattrs;
 };
@@ -50,30 +48,31 @@ struct tarball {
     struct archive *archive;     /* owned */
     struct archive_entry *entry; /* borrowed from archive */
     uint8_t *buf;                /* owned */
-    /* Up to len bytes; 0 at the end; negative errno. */
+    /* Reads up to len bytes; 0 at EOF; negative errno. */
     ssize_t (*read)(void *data, void *buf, size_t len);
     void *data; /* borrowed, for read */
-    int error;  /* that read returned, or 0 */
+    int error;  /* the error that read returned, or 0 */
 };
 
-/* Bytes go through read(data, …), or come from memory. -ENOMEM. Close it also after a failure. */
+/* Opens a stream that is read through read(data, ...), or bytes in memory. -ENOMEM. Must be closed
+ * also after a failure. */
 int tarball_open(struct tarball *t, ssize_t (*read)(void *data, void *buf, size_t len), void *data,
                  struct err *err);
 int tarball_open_memory(struct tarball *t, const void *bytes, size_t len, struct err *err);
 void tarball_close(struct tarball *t);
 
-/* 1 with the next entry, 0 at the end of the archive, -EBADMSG for what is no archive, a broken or
- * a truncated one, or what read returned. Contents that nobody asked for are skipped. */
+/* Returns 1 with the next entry; 0 at the end of the archive; -EBADMSG for a broken or truncated
+ * archive, or none; or an error of t->read. Skips contents that were not read. */
 int tarball_next(struct tarball *t, struct entry *ret, struct err *err);
 
-/* The next piece of a file's contents, which starts at *ret_at: 1; 0 at the end. Pieces ascend, and
- * what lies between them is zero; none reaches beyond the entry's size. */
+/* Reads the next piece of a file's contents, which starts at *ret_at: 1; 0 at the end. Pieces are
+ * in ascending order, and gaps between them are zeros; none exceeds the entry's size. */
 int tarball_data(struct tarball *t, const void **ret, size_t *ret_len, uint64_t *ret_at,
                  struct err *err);
 
-/* The entry's attributes, one after the other; false at the end. */
+/* Returns the entry's attributes, one by one; false at the end. */
 bool tarball_xattr(struct tarball *t, struct xattr *ret);
 
-/* Reads what is left behind the end of the archive (any bytes), so that who writes sees no error,
- * and all of it is hashed. */
+/* Reads the bytes after the end of the archive, so that the writer gets no EPIPE and all bytes are
+ * hashed. */
 int tarball_drain(struct tarball *t, struct err *err);

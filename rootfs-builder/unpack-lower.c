@@ -1,3 +1,5 @@
+/* Files of the layers below, for unpack.c: copying a directory's attributes, and copying a file up.
+ * Runs in B of worker.c. */
 #include <errno.h>
 #include <fcntl.h>
 #include <string.h>
@@ -9,7 +11,7 @@
 #include "proto/syscalls.h"
 #include "unpack_internal.h"
 
-/* Opens (O_PATH) what the layers below show as `path`. -ENOENT. */
+/* Opens (O_PATH) `path` as the layers below show it. -ENOENT. */
 static int lower_open(const struct unpack *u, const char *path, int *ret_fd, size_t *ret_parent,
                       struct stat *ret)
 {
@@ -19,7 +21,7 @@ static int lower_open(const struct unpack *u, const char *path, int *ret_fd, siz
         if (fd == -ENOENT)
             continue;
         if (fd == -ELOOP || fd == -ENOTDIR)
-            return -ENOENT; /* something else stands there, and hides what is below it */
+            return -ENOENT; /* another file there hides the layers below it */
         if (fd < 0)
             return fd;
         if (fstat(fd, ret) < 0)
@@ -63,7 +65,7 @@ int lower_copy_directory(struct unpack *u, const char *path, int fd, struct err 
     return meta_copy_xattrs(u, readable, fd, err);
 }
 
-static int copy_contents(int from, int to, uint64_t size)
+static int lower_copy_contents(int from, int to, uint64_t size)
 {
     char buf[65536];
     uint64_t left = size;
@@ -77,7 +79,7 @@ static int copy_contents(int from, int to, uint64_t size)
         if (n < 0)
             return -errno;
         if (n == 0)
-            return -EIO; /* layers do not change */
+            return -EIO; /* layers are immutable */
         r = write_all(to, buf, (size_t)n);
         if (r < 0)
             return r;
@@ -86,8 +88,8 @@ static int copy_contents(int from, int to, uint64_t size)
     return 0;
 }
 
-static int copy_link(struct unpack *u, int below, const char *name, const struct facts *facts,
-                     struct err *err)
+static int lower_copy_link(struct unpack *u, int below, const char *name, const struct facts *facts,
+                           struct err *err)
 {
     char target[PATH_ROOM];
     ssize_t n = readlinkat(below, "", target, sizeof(target));
@@ -100,8 +102,8 @@ static int copy_link(struct unpack *u, int below, const char *name, const struct
     return meta_apply_link(u, name, facts, err);
 }
 
-static int copy_file(struct unpack *u, const char *path, size_t parent, const char *name,
-                     const struct stat *st, struct err *err)
+static int lower_copy_file(struct unpack *u, const char *path, size_t parent, const char *name,
+                           const struct stat *st, struct err *err)
 {
     const struct facts facts = meta_of_stat(st);
     auto_close int from = FD_NONE, to = FD_NONE;
@@ -116,10 +118,10 @@ static int copy_file(struct unpack *u, const char *path, size_t parent, const ch
     to = openat(u->parent_fd, name, O_WRONLY | O_CREAT | O_EXCL | O_NOFOLLOW | O_CLOEXEC, 0600);
     if (to < 0)
         return err_errno(err, -errno, "copy a file of a layer below");
-    r = copy_contents(from, to, (uint64_t)st->st_size);
+    r = lower_copy_contents(from, to, (uint64_t)st->st_size);
     if (r < 0)
         return err_errno(err, r, "copy a file of a layer below");
-    /* Owners first: a change of them takes capabilities away. */
+    /* The owner is set first: fchown clears capabilities. */
     r = meta_apply(u, to, NULL, &facts, false, err);
     return r < 0 ? r : meta_copy_xattrs(u, from, to, err);
 }
@@ -147,6 +149,6 @@ int lower_copy_up(struct unpack *u, const char *path, struct err *err)
     if (r < 0)
         return r;
     facts = meta_of_stat(&st);
-    return S_ISLNK(st.st_mode) ? copy_link(u, below, name, &facts, err)
-                               : copy_file(u, path, parent, name, &st, err);
+    return S_ISLNK(st.st_mode) ? lower_copy_link(u, below, name, &facts, err)
+                               : lower_copy_file(u, path, parent, name, &st, err);
 }

@@ -1,3 +1,4 @@
+/* Owners, modes, times and xattrs of unpacked files, for unpack.c. Runs in B of worker.c. */
 #include <errno.h>
 #include <fcntl.h>
 #include <string.h>
@@ -10,8 +11,8 @@
 #include "xattrs.h"
 
 enum {
-    ID_MAX = 65535,      /* a sandbox's ids end here */
-    ID_OVERFLOW = 65534, /* what a larger one becomes, as in the archives that go into a sandbox */
+    ID_MAX = 65535,      /* the highest id of a sandbox */
+    ID_OVERFLOW = 65534, /* replaces a larger id, as in archives that are copied into a sandbox */
     XATTR_VALUE_MAX = 65536,
     XATTR_LIST_MAX = 65536,
 };
@@ -25,7 +26,7 @@ struct facts meta_of_stat(const struct stat *st)
                           .mtime = st->st_mtim};
 }
 
-static unsigned id_of(int64_t id)
+static unsigned clamp_id(int64_t id)
 {
     return id < 0 || id > ID_MAX ? ID_OVERFLOW : (unsigned)id;
 }
@@ -33,13 +34,14 @@ static unsigned id_of(int64_t id)
 struct facts meta_of_entry(const struct entry *e)
 {
     return (struct facts){.mode = e->mode,
-                          .uid = id_of(e->uid),
-                          .gid = id_of(e->gid),
+                          .uid = clamp_id(e->uid),
+                          .gid = clamp_id(e->gid),
                           .atime = e->atime,
                           .mtime = e->mtime};
 }
 
-static int set_owner(const struct unpack *u, int fd, const char *name, const struct facts *facts)
+static int meta_set_owner(const struct unpack *u, int fd, const char *name,
+                          const struct facts *facts)
 {
     int r = fd >= 0 ? fchown(fd, facts->uid, facts->gid)
                     : fchownat(u->parent_fd, name, facts->uid, facts->gid, AT_SYMLINK_NOFOLLOW);
@@ -47,14 +49,16 @@ static int set_owner(const struct unpack *u, int fd, const char *name, const str
     return r < 0 ? -errno : 0;
 }
 
-static int set_mode(const struct unpack *u, int fd, const char *name, const struct facts *facts)
+static int meta_set_mode(const struct unpack *u, int fd, const char *name,
+                         const struct facts *facts)
 {
     int r = fd >= 0 ? fchmod(fd, facts->mode) : fchmodat(u->parent_fd, name, facts->mode, 0);
 
     return r < 0 ? -errno : 0;
 }
 
-static int set_times(const struct unpack *u, int fd, const char *name, const struct facts *facts)
+static int meta_set_times(const struct unpack *u, int fd, const char *name,
+                          const struct facts *facts)
 {
     const struct timespec times[2] = {facts->atime, facts->mtime};
     int r =
@@ -66,11 +70,11 @@ static int set_times(const struct unpack *u, int fd, const char *name, const str
 int meta_apply_link(const struct unpack *u, const char *name, const struct facts *facts,
                     struct err *err)
 {
-    int r = u->o->keep_owner ? 0 : set_owner(u, FD_NONE, name, facts);
+    int r = u->o->keep_owner ? 0 : meta_set_owner(u, FD_NONE, name, facts);
 
     if (r < 0)
         return err_errno(err, r, "set owner %u:%u", (unsigned)facts->uid, (unsigned)facts->gid);
-    r = set_times(u, FD_NONE, name, facts);
+    r = meta_set_times(u, FD_NONE, name, facts);
     return r < 0 ? err_errno(err, r, "set times") : 0;
 }
 
@@ -78,25 +82,25 @@ int meta_apply(struct unpack *u, int fd, const char *name, const struct facts *f
                struct err *err)
 {
     bool ours = created && facts->uid == 0 && facts->gid == 0 && !u->parent_setgid;
-    /* A change of the owner takes set-id bits away, and so it comes first. */
+    /* The owner is set first: chown clears set-id bits. */
     bool as_made = created && (facts->mode & 07000) == 0 && !u->parent_setgid && !u->default_acls;
     int r = 0;
 
     if (!u->o->keep_owner && !ours)
-        r = set_owner(u, fd, name, facts);
+        r = meta_set_owner(u, fd, name, facts);
     if (r < 0)
         return err_errno(err, r, "set owner %u:%u", (unsigned)facts->uid, (unsigned)facts->gid);
     if (!as_made)
-        r = set_mode(u, fd, name, facts);
+        r = meta_set_mode(u, fd, name, facts);
     if (r < 0)
         return err_errno(err, r, "set mode %04o", (unsigned)facts->mode);
-    r = set_times(u, fd, name, facts);
+    r = meta_set_times(u, fd, name, facts);
     return r < 0 ? err_errno(err, r, "set times") : 0;
 }
 
-/* As containerd: what the file system has no attributes for goes without. So do user attributes
- * where Linux has none (links, pipes). */
-static int set_xattr(struct unpack *u, int fd, const struct xattr *x, struct err *err)
+/* As containerd: an attribute that the file system does not support is skipped. So are user
+ * attributes on links and pipes, where Linux allows none. */
+static int meta_set_xattr(struct unpack *u, int fd, const struct xattr *x, struct err *err)
 {
     if (!xattr_is_carried(x->name)) {
         u->result->xattrs++;
@@ -120,7 +124,7 @@ int meta_xattrs(struct unpack *u, int fd, struct err *err)
 
     while (r == 0 && tarball_xattr(u->t, &x)) {
         if (fd >= 0)
-            r = set_xattr(u, fd, &x, err);
+            r = meta_set_xattr(u, fd, &x, err);
         else
             u->result->xattrs++;
     }
@@ -139,8 +143,8 @@ int meta_copy_xattrs(struct unpack *u, int from_fd, int to_fd, struct err *err)
         int r;
 
         if (n < 0)
-            continue; /* not ours to copy, as the overlay's own */
-        r = set_xattr(u, to_fd, &(struct xattr){name, value, (size_t)n}, err);
+            continue; /* not carried, such as overlayfs's own */
+        r = meta_set_xattr(u, to_fd, &(struct xattr){name, value, (size_t)n}, err);
         if (r < 0)
             return r;
     }

@@ -1,3 +1,5 @@
+/* Finds and makes the parent directory of the current entry, for unpack.c. Runs in B of worker.c.
+ */
 #include <errno.h>
 #include <fcntl.h>
 #include <string.h>
@@ -9,11 +11,11 @@
 #include "proto/syscalls.h"
 #include "unpack_internal.h"
 
-enum { LINKS_MAX = 40 /* as the kernel */ };
+enum { LINKS_MAX = 40 /* the kernel's limit */ };
 
 void parent_forget(struct unpack *u)
 {
-    u->parent_asked[0] = '/'; /* no clean path begins so */
+    u->parent_asked[0] = '/'; /* no clean path begins with a slash */
     u->parent_asked[1] = '\0';
 }
 
@@ -40,7 +42,7 @@ int parent_clear(struct unpack *u, const char *name, bool *ret_whiteout)
     return unlinkat(u->parent_fd, name, 0) < 0 ? -errno : 0;
 }
 
-/* The target of the link `out`/name, when it is one: its length; 0 when it is none. */
+/* Reads the target of the link `out`/name. Returns its length; 0 if it is not a link. */
 static ssize_t link_target(const struct unpack *u, const char *out, const char *name,
                            char target[PATH_ROOM])
 {
@@ -59,14 +61,14 @@ static ssize_t link_target(const struct unpack *u, const char *out, const char *
     return n;
 }
 
-static void drop_last(char *path)
+static void path_drop_last(char *path)
 {
     char *slash = strrchr(path, '/');
 
     *(slash != NULL ? slash : path) = '\0';
 }
 
-/* Takes the next component off *rest. False at the end. */
+/* Cuts the next component off *rest. Returns false at the end. */
 static bool next_component(const char **rest, char name[WORKER_NAME_MAX + 1], int *r)
 {
     size_t n;
@@ -83,8 +85,9 @@ static bool next_component(const char **rest, char name[WORKER_NAME_MAX + 1], in
     return true;
 }
 
-/* Puts a link's target in front of what is left. */
-static int expand(char todo[2 * PATH_ROOM], const char **rest, const char *target, char *out)
+/* Puts a link's target before the remaining path. */
+static int path_expand_link(char todo[2 * PATH_ROOM], const char **rest, const char *target,
+                            char *out)
 {
     char left[PATH_ROOM];
     size_t len = strlen(*rest), n = strlen(target);
@@ -92,7 +95,7 @@ static int expand(char todo[2 * PATH_ROOM], const char **rest, const char *targe
     if (len >= sizeof(left) || n + 1 + len >= (size_t)2 * PATH_ROOM)
         return -ENAMETOOLONG;
     if (target[0] == '/')
-        out[0] = '\0'; /* from the top of the tree */
+        out[0] = '\0'; /* an absolute target starts at the top of the tree */
     (void)memcpy(left, *rest, len + 1);
     (void)memcpy(todo, target, n + 1);
     todo[n] = '/';
@@ -115,7 +118,7 @@ int parent_resolve(const struct unpack *u, const char *asked, char out[PATH_ROOM
         if (strcmp(name, ".") == 0)
             continue;
         if (strcmp(name, "..") == 0) {
-            drop_last(out);
+            path_drop_last(out);
             continue;
         }
         n = link_target(u, out, name, target);
@@ -124,12 +127,12 @@ int parent_resolve(const struct unpack *u, const char *asked, char out[PATH_ROOM
         if (n == 0)
             r = path_join(out, name, out);
         else
-            r = ++links > LINKS_MAX ? -ELOOP : expand(todo, &rest, target, out);
+            r = ++links > LINKS_MAX ? -ELOOP : path_expand_link(todo, &rest, target, out);
     }
     return r;
 }
 
-static int set_parent(struct unpack *u, int fd, const char *asked, const char *path)
+static int parent_set(struct unpack *u, int fd, const char *asked, const char *path)
 {
     struct stat st;
 
@@ -146,17 +149,19 @@ static int set_parent(struct unpack *u, int fd, const char *asked, const char *p
     return 0;
 }
 
-/* Enters path, through no link; a negative errno when it is not there as a directory. */
-static int enter_plain(struct unpack *u, const char *asked, const char *path)
+/* Enters path, through no link; a negative errno if it is no directory. */
+static int parent_enter_plain(struct unpack *u, const char *asked, const char *path)
 {
     int fd =
         sys_openat2(u->root_fd, path[0] != '\0' ? path : ".", O_PATH | O_DIRECTORY, 0, OPEN_PLAIN);
 
-    return fd < 0 ? fd : set_parent(u, fd, asked, path);
+    return fd < 0 ? fd : parent_set(u, fd, asked, path);
 }
 
-/* Makes the directory `name` in the parent, path in the tree, which has no entry (yet). */
-static int make_implied(struct unpack *u, const char *path, const char *name, struct err *err)
+/* Makes the directory `name` in the parent (`path` in the tree), which has no entry of its own so
+ * far. */
+static int parent_make_implied(struct unpack *u, const char *path, const char *name,
+                               struct err *err)
 {
     auto_close int fd = FD_NONE;
     bool whiteout = false;
@@ -188,9 +193,9 @@ static int make_implied(struct unpack *u, const char *path, const char *name, st
     return lower_copy_directory(u, path, fd, err);
 }
 
-/* One step down from the parent, by making what is not there. */
-static int descend(struct unpack *u, const char *path, const char *name, bool only_if_there,
-                   struct err *err)
+/* Enters a subdirectory of the parent, and makes it if it is missing. */
+static int parent_descend(struct unpack *u, const char *path, const char *name, bool only_if_there,
+                          struct err *err)
 {
     struct stat st;
     int r;
@@ -199,24 +204,25 @@ static int descend(struct unpack *u, const char *path, const char *name, bool on
         if (errno != ENOENT)
             return err_errno(err, -errno, "%s", path);
     } else if (S_ISDIR(st.st_mode)) {
-        r = enter_plain(u, path, path);
+        r = parent_enter_plain(u, path, path);
         return r < 0 ? err_errno(err, r, "%s", path) : 1;
     } else if (only_if_there) {
         return 0;
     }
-    r = make_implied(u, path, name, err);
+    r = parent_make_implied(u, path, name, err);
     if (r < 0)
         return r;
-    r = enter_plain(u, path, path);
+    r = parent_enter_plain(u, path, path);
     return r < 0 ? err_errno(err, r, "%s", path) : 1;
 }
 
-/* Enters path from the top, and makes what is missing. */
-static int enter_making(struct unpack *u, const char *path, bool only_if_there, struct err *err)
+/* Enters path from the top, and makes missing directories. */
+static int parent_enter_making(struct unpack *u, const char *path, bool only_if_there,
+                               struct err *err)
 {
     char name[WORKER_NAME_MAX + 1], so_far[PATH_ROOM] = "";
     const char *rest = path;
-    int r = enter_plain(u, "", "");
+    int r = parent_enter_plain(u, "", "");
 
     if (r < 0)
         return err_errno(err, r, "open the tree");
@@ -225,7 +231,7 @@ static int enter_making(struct unpack *u, const char *path, bool only_if_there, 
         int done = path_join(so_far, name, so_far);
 
         done = done < 0 ? err_errno(err, done, "%s", path)
-                        : descend(u, so_far, name, only_if_there, err);
+                        : parent_descend(u, so_far, name, only_if_there, err);
         if (done <= 0)
             return done;
     }
@@ -239,14 +245,14 @@ int parent_enter(struct unpack *u, const char *asked, bool only_if_there, struct
 
     if (strcmp(asked, u->parent_asked) == 0)
         return 1;
-    /* Nearly always it is there, without a link on the way. */
-    if (enter_plain(u, asked, asked) == 0)
+    /* It nearly always exists, without a link in its path. */
+    if (parent_enter_plain(u, asked, asked) == 0)
         return 1;
     r = parent_resolve(u, asked, path);
     if (r < 0)
         return err_errno(err, r, "its directory");
-    r = enter_making(u, path, only_if_there, err);
-    if (r > 0) /* what it was asked for by */
+    r = parent_enter_making(u, path, only_if_there, err);
+    if (r > 0) /* under the name by which it was requested */
         path_copy(u->parent_asked, asked);
     else
         parent_forget(u);

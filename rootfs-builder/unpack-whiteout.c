@@ -1,3 +1,4 @@
+/* Whiteouts and opaque directories, for unpack.c. Runs in B of worker.c. */
 #include <errno.h>
 #include <fcntl.h>
 #include <string.h>
@@ -19,7 +20,7 @@ bool is_whiteout(const struct stat *st)
     return S_ISCHR(st->st_mode) && st->st_rdev == 0;
 }
 
-/* Nothing of the layers below shows through the directory (relative to the tree). */
+/* Marks a directory (relative to the tree) as opaque: it hides the layers below. */
 static int opaque_mark(struct unpack *u, const char *path, struct err *err)
 {
     struct dir *d = dirs_get(&u->dirs, path);
@@ -76,10 +77,8 @@ static bool is_hollow_entry(struct unpack *u, int dir_fd, const char *path, cons
     return is_hollow(u, dir_fd, inner, depth + 1);
 }
 
-/*
- * Whether a directory is there for the sake of whiteouts in it alone: then a whiteout of itself
- * says it all. Stops at the first thing that is something else.
- */
+/* True if a directory contains only whiteouts, and was made only for them: then it can be replaced
+ * by a whiteout of itself. Stops at the first other file. */
 static bool is_hollow(struct unpack *u, int dir_fd, const char *path, unsigned depth)
 {
     const struct dir *d = dirs_find(&u->dirs, path);
@@ -105,7 +104,7 @@ static bool is_hollow(struct unpack *u, int dir_fd, const char *path, unsigned d
     return n == 0;
 }
 
-static int make_whiteout(struct unpack *u, const char *name, struct err *err)
+static int whiteout_mknod(struct unpack *u, const char *name, struct err *err)
 {
     int r = count_entry(u, err);
 
@@ -116,8 +115,8 @@ static int make_whiteout(struct unpack *u, const char *name, struct err *err)
     return 0;
 }
 
-/* `name` in the parent is gone from the layers below. */
-static int hide(struct unpack *u, const char *name, struct err *err)
+/* Makes a whiteout of `name` in the parent. */
+static int whiteout_make(struct unpack *u, const char *name, struct err *err)
 {
     char path[PATH_ROOM];
     const struct dir *d;
@@ -125,8 +124,9 @@ static int hide(struct unpack *u, const char *name, struct err *err)
     int r;
 
     if (fstatat(u->parent_fd, name, &st, AT_SYMLINK_NOFOLLOW) < 0)
-        return errno == ENOENT ? make_whiteout(u, name, err) : err_errno(err, -errno, "whiteout");
-    /* This layer has something of its own there, which stays, before the whiteout or behind it. */
+        return errno == ENOENT ? whiteout_mknod(u, name, err) : err_errno(err, -errno, "whiteout");
+    /* The layer has a file of its own there, which stays whether it comes before or after the
+     * whiteout. */
     if (!S_ISDIR(st.st_mode))
         return 0;
     r = path_join(u->parent, name, path);
@@ -139,7 +139,7 @@ static int hide(struct unpack *u, const char *name, struct err *err)
         return opaque_mark(u, path, err);
     parent_forget(u);
     r = rmtree_at(u->parent_fd, name, RMTREE_ONE_MOUNT);
-    return r < 0 ? err_errno(err, r, "whiteout") : make_whiteout(u, name, err);
+    return r < 0 ? err_errno(err, r, "whiteout") : whiteout_mknod(u, name, err);
 }
 
 int whiteout_apply(struct unpack *u, const char *parent, const char *name, struct err *err)
@@ -148,7 +148,7 @@ int whiteout_apply(struct unpack *u, const char *parent, const char *name, struc
     bool opaque = strcmp(name, WHITEOUT_OPAQUE) == 0;
     int r;
 
-    /* AUFS kept files of its own under such names. */
+    /* AUFS's internal files had such names. */
     if (!opaque && strncmp(name, WHITEOUT_META, strlen(WHITEOUT_META)) == 0)
         return 0;
     if (hidden[0] == '\0' || strcmp(hidden, ".") == 0 || strcmp(hidden, "..") == 0)
@@ -159,6 +159,6 @@ int whiteout_apply(struct unpack *u, const char *parent, const char *name, struc
     }
     r = parent_enter(u, parent, !opaque, err);
     if (r <= 0)
-        return r; /* something of this layer hides it already */
-    return opaque ? opaque_mark(u, u->parent, err) : hide(u, hidden, err);
+        return r; /* a file of this layer hides it already */
+    return opaque ? opaque_mark(u, u->parent, err) : whiteout_make(u, hidden, err);
 }

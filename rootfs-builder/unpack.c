@@ -1,8 +1,6 @@
-/*
- * Each entry is made in its parent directory, which stays open for the next one. Files are opened
- * with O_EXCL: what is there already is found out by failing, and removed. Times of directories are
- * set at the end.
- */
+/* Each entry is made in its parent directory, which stays open for the next one. Files are opened
+ * with O_EXCL; an existing file is noticed by EEXIST and removed. Times of directories are set at
+ * the end. */
 #include "unpack.h"
 
 #include <errno.h>
@@ -37,8 +35,8 @@ int count_size(struct unpack *u, uint64_t size, struct err *err)
     return 0;
 }
 
-/* Makes room for something new. *ret_whiteout: a whiteout went. */
-static int clear(struct unpack *u, const char *name, bool *ret_whiteout, struct err *err)
+/* Removes an existing file, to make another. *ret_whiteout: it was a whiteout. */
+static int unpack_clear(struct unpack *u, const char *name, bool *ret_whiteout, struct err *err)
 {
     int r = parent_clear(u, name, ret_whiteout);
 
@@ -69,7 +67,7 @@ static int write_contents(struct unpack *u, int fd, uint64_t size, struct err *e
     }
     if (r < 0)
         return r;
-    /* A hole at the end. */
+    /* The rest is a hole. */
     if (pos < size && ftruncate(fd, (off_t)size) < 0)
         return err_errno(err, -errno, "set its size");
     return 0;
@@ -86,7 +84,7 @@ static int create_file(struct unpack *u, const char *name, mode_t mode, struct e
         return fd;
     if (errno != EEXIST)
         return err_errno(err, -errno, "create");
-    r = clear(u, name, &whiteout, err);
+    r = unpack_clear(u, name, &whiteout, err);
     if (r < 0)
         return r;
     fd = openat(u->parent_fd, name, flags, mode & 0777);
@@ -108,8 +106,8 @@ static int make_file(struct unpack *u, const struct entry *e, const char *name, 
     r = write_contents(u, fd, e->size, err);
     if (r < 0)
         return r;
-    /* Access lists before the mode, which is the last word on what they have in common; all of it
-     * after the owner, a change of which takes capabilities away. */
+    /* ACLs are set before the mode, which overrides their common part; all after the owner, because
+     * chown clears capabilities. */
     if (e->has_xattrs) {
         r = meta_apply(u, fd, NULL, &facts, false, err);
         if (r == 0)
@@ -121,9 +119,9 @@ static int make_file(struct unpack *u, const struct entry *e, const char *name, 
     return meta_apply(u, fd, NULL, &facts, true, err);
 }
 
-/* The record of a directory that has an entry. */
-static int note_directory(struct unpack *u, const char *path, const struct facts *facts,
-                          bool opaque, struct err *err)
+/* Records the attributes of a directory that has an entry. */
+static int directory_record(struct unpack *u, const char *path, const struct facts *facts,
+                            bool opaque, struct err *err)
 {
     struct dir *d = dirs_get(&u->dirs, path);
 
@@ -137,7 +135,7 @@ static int note_directory(struct unpack *u, const char *path, const struct facts
     return 0;
 }
 
-/* The attributes of a directory, which need an fd; the mode after them, as with files. */
+/* Sets the attributes of a directory, which need an fd; the mode after them, as for files. */
 static int directory_xattrs(struct unpack *u, int parent_fd, const char *name, mode_t mode,
                             struct err *err)
 {
@@ -169,7 +167,7 @@ static int make_directory(struct unpack *u, const struct entry *e, const char *n
             return err_errno(err, -errno, "make the directory");
         created = !S_ISDIR(st.st_mode);
         if (created) {
-            r = clear(u, name, &whiteout, err);
+            r = unpack_clear(u, name, &whiteout, err);
             if (r < 0)
                 return r;
             if (mkdirat(u->parent_fd, name, e->mode & 0777) < 0)
@@ -179,11 +177,11 @@ static int make_directory(struct unpack *u, const struct entry *e, const char *n
     r = meta_apply(u, FD_NONE, name, &facts, created, err);
     if (r == 0 && e->has_xattrs)
         r = directory_xattrs(u, u->parent_fd, name, facts.mode, err);
-    return r < 0 ? r : note_directory(u, path, &facts, whiteout, err);
+    return r < 0 ? r : directory_record(u, path, &facts, whiteout, err);
 }
 
-/* The entry of the tree itself. */
-static int apply_root(struct unpack *u, const struct entry *e, struct err *err)
+/* Applies the entry of the top directory itself. */
+static int unpack_apply_root(struct unpack *u, const struct entry *e, struct err *err)
 {
     const struct facts facts = meta_of_entry(e);
     int r;
@@ -191,7 +189,7 @@ static int apply_root(struct unpack *u, const struct entry *e, struct err *err)
     r = meta_apply(u, u->root_fd, NULL, &facts, false, err);
     if (r == 0 && e->has_xattrs)
         r = directory_xattrs(u, u->root_fd, ".", facts.mode, err);
-    return r < 0 ? r : note_directory(u, "", &facts, false, err);
+    return r < 0 ? r : directory_record(u, "", &facts, false, err);
 }
 
 static int make_symlink(struct unpack *u, const struct entry *e, const char *name, struct err *err)
@@ -200,7 +198,7 @@ static int make_symlink(struct unpack *u, const struct entry *e, const char *nam
     bool whiteout;
     int r;
 
-    r = clear(u, name, &whiteout, err);
+    r = unpack_clear(u, name, &whiteout, err);
     if (r < 0)
         return r;
     if (symlinkat(e->link, u->parent_fd, name) < 0)
@@ -215,7 +213,7 @@ static int make_fifo(struct unpack *u, const struct entry *e, const char *name, 
     bool whiteout;
     int r;
 
-    r = clear(u, name, &whiteout, err);
+    r = unpack_clear(u, name, &whiteout, err);
     if (r < 0)
         return r;
     if (mknodat(u->parent_fd, name, S_IFIFO | (e->mode & 0777), 0) < 0)
@@ -224,7 +222,7 @@ static int make_fifo(struct unpack *u, const struct entry *e, const char *name, 
     return r < 0 ? r : meta_apply(u, FD_NONE, name, &facts, true, err);
 }
 
-/* Opens (O_PATH) the directory of a hard link's target. It may not be there. */
+/* Opens (O_PATH) the directory of a hard link's target, which may not exist. */
 static int open_target_parent(const struct unpack *u, const char *asked, char path[PATH_ROOM])
 {
     int fd = sys_openat2(u->root_fd, asked[0] != '\0' ? asked : ".", O_PATH | O_DIRECTORY, 0,
@@ -240,16 +238,16 @@ static int open_target_parent(const struct unpack *u, const char *asked, char pa
                                OPEN_PLAIN);
 }
 
-/* Whether `name` in dir_fd is there, and no whiteout. */
-static bool is_there(int dir_fd, const char *name, struct stat *st)
+/* True if `name` in dir_fd exists and is no whiteout. */
+static bool entry_exists(int dir_fd, const char *name, struct stat *st)
 {
     return dir_fd >= 0 && fstatat(dir_fd, name, st, AT_SYMLINK_NOFOLLOW) == 0 && !is_whiteout(st);
 }
 
 /* Finds a hard link's target in the tree, or copies it up from the layers below, as overlayfs would
- * for link(2). *ret_fd: its directory. */
-static int find_target(struct unpack *u, const char *target, const char **ret_name, int *ret_fd,
-                       struct stat *st, struct err *err)
+ * for link(2). *ret_fd: an fd of its directory. */
+static int link_find_target(struct unpack *u, const char *target, const char **ret_name,
+                            int *ret_fd, struct stat *st, struct err *err)
 {
     char asked[PATH_ROOM], dir_path[PATH_ROOM], path[PATH_ROOM];
     const char *name = path_split(target, asked);
@@ -259,7 +257,7 @@ static int find_target(struct unpack *u, const char *target, const char **ret_na
     *ret_name = name;
     if (name[0] == '\0')
         return err_set(err, -EPERM, "a hard link to the top");
-    if (!is_there(dir, name, st)) {
+    if (!entry_exists(dir, name, st)) {
         r = dir == -ELOOP ? dir : path_join(dir_path, name, path);
         if (r == 0)
             r = lower_copy_up(u, path, err);
@@ -270,7 +268,7 @@ static int find_target(struct unpack *u, const char *target, const char **ret_na
         if (dir >= 0)
             (void)close(take_fd(&dir));
         dir = open_target_parent(u, asked, dir_path);
-        if (!is_there(dir, name, st))
+        if (!entry_exists(dir, name, st))
             return err_set(err, -ENOENT, "a hard link to %s, which is not there", target);
     }
     *ret_fd = take_fd(&dir);
@@ -290,17 +288,17 @@ static int make_hard_link(struct unpack *u, const struct entry *e, const char *p
     r = path_clean(e->link, target);
     if (r < 0)
         return err_errno(err, r, "its target");
-    r = find_target(u, target, &target_name, &dir, &st, err);
+    r = link_find_target(u, target, &target_name, &dir, &st, err);
     if (r == 0)
         r = parent_enter(u, parent, false, err);
     if (r < 0)
         return r;
     if (S_ISDIR(st.st_mode))
         return err_set(err, -EPERM, "a hard link to %s, which is a directory", target);
-    if (is_there(u->parent_fd, name, &there) && there.st_dev == st.st_dev &&
+    if (entry_exists(u->parent_fd, name, &there) && there.st_dev == st.st_dev &&
         there.st_ino == st.st_ino)
         return 0; /* it is that link already, or the target itself */
-    r = clear(u, name, &whiteout, err);
+    r = unpack_clear(u, name, &whiteout, err);
     if (r < 0)
         return r;
     if (linkat(dir, target_name, u->parent_fd, name, 0) < 0)
@@ -308,18 +306,18 @@ static int make_hard_link(struct unpack *u, const struct entry *e, const char *p
     return 0;
 }
 
-/* Devices are not for a user namespace to make. Whatever stood there has gone, as if it had been
- * made. */
-static int leave_out(struct unpack *u, const char *name, struct err *err)
+/* Skips a device, which cannot be made in a user namespace. An existing file is removed as if it
+ * had been made. */
+static int unpack_skip_device(struct unpack *u, const char *name, struct err *err)
 {
     bool whiteout;
 
     u->result->devices++;
-    return clear(u, name, &whiteout, err);
+    return unpack_clear(u, name, &whiteout, err);
 }
 
-static int apply(struct unpack *u, const struct entry *e, const char *parent, const char *name,
-                 struct err *err)
+static int unpack_apply(struct unpack *u, const struct entry *e, const char *parent,
+                        const char *name, struct err *err)
 {
     int r = parent_enter(u, parent, false, err);
 
@@ -338,7 +336,7 @@ static int apply(struct unpack *u, const struct entry *e, const char *parent, co
         return make_fifo(u, e, name, err);
     case ENTRY_CHARACTER:
     case ENTRY_BLOCK:
-        return leave_out(u, name, err);
+        return unpack_skip_device(u, name, err);
     case ENTRY_OTHER:
     case ENTRY_INVALID:
     default:
@@ -346,7 +344,7 @@ static int apply(struct unpack *u, const struct entry *e, const char *parent, co
     }
 }
 
-static int apply_entry(struct unpack *u, const struct entry *e, struct err *err)
+static int unpack_apply_entry(struct unpack *u, const struct entry *e, struct err *err)
 {
     char path[PATH_ROOM], parent[PATH_ROOM];
     const char *name;
@@ -358,15 +356,15 @@ static int apply_entry(struct unpack *u, const struct entry *e, struct err *err)
     r = count_entry(u, err);
     if (r < 0)
         return r;
-    if (path[0] == '\0') /* the tree itself cannot become anything else */
-        return e->kind == ENTRY_DIRECTORY ? apply_root(u, e, err) : 0;
+    if (path[0] == '\0') /* the top cannot become another type of file */
+        return e->kind == ENTRY_DIRECTORY ? unpack_apply_root(u, e, err) : 0;
     name = path_split(path, parent);
     if (!u->o->plain && strncmp(name, WHITEOUT, strlen(WHITEOUT)) == 0)
         return whiteout_apply(u, parent, name, err);
-    return apply(u, e, parent, name, err);
+    return unpack_apply(u, e, parent, name, err);
 }
 
-/* The last thing: nothing is made in them any more. */
+/* Comes last: no file is made in them any more. */
 static int set_directory_times(struct unpack *u, struct err *err)
 {
     for (size_t i = 0; i < u->dirs.count; i++) {
@@ -379,7 +377,7 @@ static int set_directory_times(struct unpack *u, struct err *err)
         fd = sys_openat2(u->root_fd, path[0] != '\0' ? path : ".",
                          O_RDONLY | O_DIRECTORY | O_NOATIME, 0, OPEN_PLAIN);
         if (fd == -ENOENT || fd == -ENOTDIR || fd == -ELOOP)
-            continue; /* it became something else */
+            continue; /* replaced by another type of file */
         if (fd < 0)
             return err_errno(err, fd, "%s", path);
         if (futimens(fd, (struct timespec[2]){d->atime, d->mtime}) < 0)
@@ -395,14 +393,14 @@ static int unpack_entries(struct unpack *u, char *entry, struct err *err)
 
     while ((r = tarball_next(u->t, &e, err)) > 0) {
         (void)snprintf(entry, PATH_ROOM, "%s", e.name);
-        r = apply_entry(u, &e, err);
+        r = unpack_apply_entry(u, &e, err);
         if (r < 0)
             return r;
     }
     if (r == 0)
         r = tarball_drain(u->t, err);
     if (r < 0)
-        return r; /* broken behind the entry whose name is there */
+        return r; /* broken after the entry that is named */
     entry[0] = '\0';
     r = set_directory_times(u, err);
     return r < 0 || u->o->plain ? r : opaque_report(u, err);

@@ -1,11 +1,11 @@
 #pragma once
 
 /*
- * A tar stream becomes a tree: what happens in the process that parses (B of worker.c). As
- * containerd unpacks, with the rules of README.md.
+ * Unpacks a tar stream to a tree. Runs in the process that parses (B of worker.c). Follows
+ * containerd, with the rules of README.md.
  *
- * Every name is resolved beneath the tree: links that the archive has made are followed inside it
- * for parents, never for the last component. Nobody else may write to the tree meanwhile.
+ * Every name is resolved beneath the tree. Links from the archive are followed inside it for parent
+ * directories, never for the last component. No other process may write to the tree meanwhile.
  */
 
 #include <stdbool.h>
@@ -18,16 +18,16 @@ struct err;
 struct tarball;
 
 struct unpack_options {
-    int tree_fd;   /* borrowed; a directory, O_PATH will do */
-    int opaque_fd; /* borrowed; as WORKER_FD_OPAQUE; FD_NONE: opaque directories are an error */
+    int tree_fd;   /* borrowed; a directory, may be O_PATH */
+    int opaque_fd; /* borrowed; like WORKER_FD_OPAQUE; FD_NONE: opaque directories are an error */
     const int *parents; /* borrowed; the layers below, the next one first */
     size_t parent_count;
-    bool plain;               /* no layer: names with .wh. are nothing special */
-    bool bottom;              /* a layer with nothing below it */
-    bool keep_owner;          /* leave all files to who runs: for a namespace of one id */
-    uint64_t files;           /* at most: sum of the sizes of regular files */
-    uint64_t entries;         /* at most, directories without an entry of their own included */
-    volatile uint64_t *shown; /* borrowed, or NULL: entries so far */
+    bool plain;               /* not a layer: names with .wh. have no special meaning */
+    bool bottom;              /* the lowest layer */
+    bool keep_owner;          /* do not chown: for a namespace with one id */
+    uint64_t files;           /* maximum sum of the sizes of regular files */
+    uint64_t entries;         /* maximum; counts directories without an entry of their own, too */
+    volatile uint64_t *shown; /* borrowed, or NULL: number of entries so far */
 };
 
 struct unpack_result {
@@ -36,10 +36,10 @@ struct unpack_result {
 };
 
 /*
- * Unpacks all entries. On failure what was unpacked stays, and entry (room for PATH_ROOM bytes) is
- * the name of the one at fault, or "". -EBADMSG (broken archive), -EFBIG and -E2BIG (more than
- * options allow), -EMSGSIZE (the list of opaque directories), -ENAMETOOLONG, or errno of the file
- * system. Sets umask.
+ * Unpacks all entries. On failure unpacked files stay, and reterr_entry (room for PATH_ROOM bytes)
+ * is the name of the entry that caused it, or "". -EBADMSG (broken archive), -EFBIG and -E2BIG
+ * (more than the options allow), -EMSGSIZE (the list of opaque directories), -ENAMETOOLONG, or
+ * errno of the file system. Sets the umask.
  */
 int tree_unpack(struct tarball *t, const struct unpack_options *o, struct unpack_result *ret,
                 char *reterr_entry, struct err *err);

@@ -1,13 +1,13 @@
 /*
- * P, the process that the worker is: pid 1 of its namespace, so that all of it ends with P. It
- * parses nothing but the fixed messages of its parts, whose descriptors are pipes and sockets of
- * its own making.
+ * P, the main process of the worker: pid 1 of its namespace, so that all its processes are killed
+ * when it exits. It parses nothing but the fixed messages of its parts, over sockets and pipes that
+ * it has made.
  *
- *   UNPACK   archive -> A -> P (hash, bound) -> B -> tree
+ *   UNPACK   archive -> A -> P (hash, limit) -> B -> tree
  *   SPLIT    archive -> A -> B -> P (hash, size) -> the supervisor's files
- *   PACK     tree -> B -> P (hash) -> A -> P (hash) -> archive; without A when it is not compressed
+ *   PACK     tree -> B -> P (hash) -> A -> P (hash) -> archive; without A if not compressed
  *
- * What A or B says is checked as if the archive said it.
+ * Messages of A and B are not trusted: a hostile archive may have taken them over.
  */
 #include "worker.h"
 
@@ -34,9 +34,9 @@ enum { PIPE_BYTES = 1 << 20 };
 
 struct part {
     pid_t pid;  /* 0: there is none */
-    int report; /* owned; FD_NONE: it has ended */
+    int report; /* owned; FD_NONE: it has exited */
     bool done;
-    bool broke_off; /* because the other part reads no more: that one says why */
+    bool broke_off; /* it got EPIPE because the other part has exited, which reports why */
     struct worker_msg result;
 };
 
@@ -48,14 +48,15 @@ struct worker {
     size_t parent_count;
     struct shown *shown; /* shared with the parts */
     struct part codec, parser;
-    /* [0]: the tar stream. [1]: PACK: the archive; SPLIT: the file at hand. */
+    /* [0]: the tar stream. [1]: PACK: the archive; SPLIT: the current file. */
     struct lane lanes[2];
-    int contents;            /* owned: SPLIT's pipe of contents, while no file is at hand */
-    uint64_t asked;          /* SPLIT: 1 + size of the file that the supervisor is asked about */
-    uint64_t entries, files; /* SPLIT: so far, against the limits, whatever the parser has become */
+    int contents;   /* owned: SPLIT's pipe of contents, while no file is copied */
+    uint64_t asked; /* SPLIT: 1 + size of the file that the supervisor must decide about; 0: none */
+    /* SPLIT: counted here against the limits, as the parser may be compromised */
+    uint64_t entries, files;
     int64_t told_ms;
     struct err err;
-    char entry[WORKER_PATH_MAX + 1]; /* at fault */
+    char entry[WORKER_PATH_MAX + 1]; /* the entry that caused the error */
 };
 
 /* ---- start ---- */
@@ -64,11 +65,11 @@ static int make_pipe(int fds[2], struct err *err)
 {
     if (pipe2(fds, O_CLOEXEC) < 0)
         return err_errno(err, -errno, "a pipe");
-    (void)fcntl(fds[1], F_SETPIPE_SZ, PIPE_BYTES); /* less is slower, no more */
+    (void)fcntl(fds[1], F_SETPIPE_SZ, PIPE_BYTES); /* a smaller pipe is only slower */
     return 0;
 }
 
-static int unblock(int fd)
+static int fd_set_nonblocking(int fd)
 {
     int flags = fcntl(fd, F_GETFL);
 
@@ -77,9 +78,9 @@ static int unblock(int fd)
 
 typedef void part_fn(const struct part_request *q);
 
-/* Forks a part; the child's ends are closed here. */
-static int start_part(struct worker *w, struct part *p, part_fn *fn, int in, int out,
-                      bool with_tree)
+/* Forks a part; closes the child's ends here. */
+static int worker_start_part(struct worker *w, struct part *p, part_fn *fn, int in, int out,
+                             bool with_tree)
 {
     struct part_request q = {
         .start = &w->start,
@@ -117,13 +118,13 @@ static int start_unpack(struct worker *w)
     if (r == 0)
         r = make_pipe(tar, &w->err);
     if (r == 0)
-        r = start_part(w, &w->codec, part_codec, take_fd(&w->archive), raw[1], false);
+        r = worker_start_part(w, &w->codec, part_codec, take_fd(&w->archive), raw[1], false);
     if (r == 0)
-        r = start_part(w, &w->parser, part_unpack, tar[0], FD_NONE, true);
+        r = worker_start_part(w, &w->parser, part_unpack, tar[0], FD_NONE, true);
     if (r == 0)
         r = lane_open(&w->lanes[0], raw[0], tar[1], w->start.bytes, &w->err);
     w->lanes[0].tee = true;
-    if (r == 0 && (unblock(raw[0]) < 0 || unblock(tar[1]) < 0))
+    if (r == 0 && (fd_set_nonblocking(raw[0]) < 0 || fd_set_nonblocking(tar[1]) < 0))
         r = err_errno(&w->err, -errno, "a pipe");
     return r;
 }
@@ -136,22 +137,22 @@ static int start_split(struct worker *w)
     if (r == 0)
         r = make_pipe(contents, &w->err);
     if (r == 0)
-        r = start_part(w, &w->codec, part_codec, take_fd(&w->archive), tar[1], false);
+        r = worker_start_part(w, &w->codec, part_codec, take_fd(&w->archive), tar[1], false);
     if (r == 0)
-        r = start_part(w, &w->parser, part_split, tar[0], contents[1], false);
+        r = worker_start_part(w, &w->parser, part_split, tar[0], contents[1], false);
     w->contents = contents[0];
-    return r == 0 && unblock(contents[0]) < 0 ? err_errno(&w->err, -errno, "a pipe") : r;
+    return r == 0 && fd_set_nonblocking(contents[0]) < 0 ? err_errno(&w->err, -errno, "a pipe") : r;
 }
 
-/* What a part writes goes out, as it is or packed. */
-static int start_out(struct worker *w, part_fn *fn)
+/* Starts a part that writes the archive, plain or through the codec. */
+static int worker_start_packing(struct worker *w, part_fn *fn)
 {
     int tar[2], raw[2], packed[2], r;
 
     r = make_pipe(tar, &w->err);
     if (r == 0)
-        r = start_part(w, &w->parser, fn, FD_NONE, tar[1], true);
-    if (r == 0 && unblock(tar[0]) < 0)
+        r = worker_start_part(w, &w->parser, fn, FD_NONE, tar[1], true);
+    if (r == 0 && fd_set_nonblocking(tar[0]) < 0)
         r = err_errno(&w->err, -errno, "a pipe");
     if (r < 0)
         return r;
@@ -164,23 +165,23 @@ static int start_out(struct worker *w, part_fn *fn)
     if (r == 0)
         r = make_pipe(packed, &w->err);
     if (r == 0)
-        r = start_part(w, &w->codec, part_codec, raw[0], packed[1], false);
+        r = worker_start_part(w, &w->codec, part_codec, raw[0], packed[1], false);
     if (r == 0)
         r = lane_open(&w->lanes[0], tar[0], raw[1], w->start.bytes, &w->err);
     if (r == 0)
         r = lane_open(&w->lanes[1], packed[0], take_fd(&w->archive), UINT64_MAX, &w->err);
     w->lanes[1].to_blocks = true;
-    if (r == 0 && (unblock(raw[1]) < 0 || unblock(packed[0]) < 0))
+    if (r == 0 && (fd_set_nonblocking(raw[1]) < 0 || fd_set_nonblocking(packed[0]) < 0))
         r = err_errno(&w->err, -errno, "a pipe");
     return r;
 }
 
-static bool goes_out(const struct worker *w)
+static bool worker_is_packing(const struct worker *w)
 {
     return w->start.op == WORKER_PACK || w->start.op == WORKER_CHANGES;
 }
 
-static int start(struct worker *w)
+static int worker_start(struct worker *w)
 {
     switch (w->start.op) {
     case WORKER_UNPACK:
@@ -189,17 +190,17 @@ static int start(struct worker *w)
     case WORKER_SPLIT:
         return start_split(w);
     case WORKER_PACK:
-        return start_out(w, part_pack);
+        return worker_start_packing(w, part_pack);
     case WORKER_CHANGES:
         if (w->parent_count == 0)
             return err_set(&w->err, -EPROTO, "nothing that could have been changed");
-        return start_out(w, part_changes);
+        return worker_start_packing(w, part_changes);
     default:
         return err_set(&w->err, -EPROTO, "an operation that is not known");
     }
 }
 
-/* ---- what the parts say ---- */
+/* ---- messages of the parts ---- */
 
 static int part_failed(struct worker *w, const struct worker_msg *m)
 {
@@ -207,14 +208,14 @@ static int part_failed(struct worker *w, const struct worker_msg *m)
     return err_set(&w->err, m->code, "%s", m->text);
 }
 
-/* The end of a part that has not said DONE or FAILED. */
+/* A part has exited without DONE or FAILED. */
 static int part_died(struct worker *w, const struct part *p, const char *name)
 {
     int status = 0;
 
     while (waitpid(p->pid, &status, 0) < 0 && errno == EINTR)
         ;
-    if (WIFSIGNALED(status) && WTERMSIG(status) == SIGKILL) /* nobody else can kill it */
+    if (WIFSIGNALED(status) && WTERMSIG(status) == SIGKILL) /* only the OOM killer can send it */
         return err_set(&w->err, -ENOMEM, "the %s was killed for want of memory", name);
     if (WIFSIGNALED(status))
         return err_set(&w->err, -ECHILD, "the %s was ended by signal %d", name, WTERMSIG(status));
@@ -236,7 +237,7 @@ static int part_entry(struct worker *w, const struct worker_msg *m)
     return r;
 }
 
-static int hear_part(struct worker *w, struct part *p, const char *name)
+static int on_part_message(struct worker *w, struct part *p, const char *name)
 {
     struct worker_msg m;
     int fd = FD_NONE, r;
@@ -265,8 +266,8 @@ static int hear_part(struct worker *w, struct part *p, const char *name)
     return 0;
 }
 
-/* What the supervisor says: how to go on with the file that it was asked about; or it has gone. */
-static int hear_supervisor(struct worker *w)
+/* Handles a message of the supervisor: its decision about a file, or EOF. */
+static int on_supervisor_message(struct worker *w)
 {
     auto_close int fd = FD_NONE;
     struct worker_msg m;
@@ -291,19 +292,19 @@ static int hear_supervisor(struct worker *w)
 
 /* ---- streams ---- */
 
-/* The end of a stream is only passed on when who made it says that it is the end. */
-static void end_lane(struct lane *l, const struct part *source)
+/* Closes the reader's pipe only if the writer has confirmed the end with DONE. */
+static void lane_pass_eof(struct lane *l, const struct part *source)
 {
     if (l->ended && source->done && l->to >= 0)
         (void)close(take_fd(&l->to));
 }
 
-static int finish_file(struct worker *w)
+static int worker_finish_file(struct worker *w)
 {
     struct worker_msg m = {.type = WORKER_STORED, .bytes = w->lanes[1].count};
 
     if (w->lanes[1].count != w->lanes[1].max)
-        return 0; /* the parser ended in the middle: it says why */
+        return 0; /* the parser has exited early, and reports why */
     lane_digest(&w->lanes[1], m.digest);
     w->contents = take_fd(&w->lanes[1].from);
     lane_close(&w->lanes[1]);
@@ -319,10 +320,10 @@ static int move_streams(struct worker *w)
     if (r < 0)
         return r;
     if (w->start.op == WORKER_SPLIT && w->lanes[1].ended)
-        return finish_file(w);
-    end_lane(&w->lanes[0], goes_out(w) ? &w->parser : &w->codec);
-    if (goes_out(w))
-        end_lane(&w->lanes[1], &w->codec);
+        return worker_finish_file(w);
+    lane_pass_eof(&w->lanes[0], worker_is_packing(w) ? &w->parser : &w->codec);
+    if (worker_is_packing(w))
+        lane_pass_eof(&w->lanes[1], &w->codec);
     return 0;
 }
 
@@ -333,12 +334,12 @@ static uint64_t bytes_so_far(const struct worker *w)
 
 static uint64_t packed_so_far(const struct worker *w)
 {
-    if (!goes_out(w))
+    if (!worker_is_packing(w))
         return w->shown->packed;
     return w->start.kind == WORKER_PLAIN ? w->lanes[0].count : w->lanes[1].count;
 }
 
-static int tell_progress(struct worker *w)
+static int worker_send_progress(struct worker *w)
 {
     struct worker_msg m = {.type = WORKER_PROGRESS, .entries = w->shown->entries};
     int64_t now = clock_mono_ms();
@@ -353,27 +354,27 @@ static int tell_progress(struct worker *w)
 
 /* ---- the loop ---- */
 
-static bool is_finished(const struct worker *w)
+static bool worker_is_finished(const struct worker *w)
 {
     return (w->codec.pid == 0 || w->codec.done) && w->parser.done &&
            (w->lanes[0].buf == NULL || (w->lanes[0].ended && w->lanes[0].at == w->lanes[0].len)) &&
            (w->lanes[1].buf == NULL || (w->lanes[1].ended && w->lanes[1].at == w->lanes[1].len));
 }
 
-/* A part that failed because its source ended early is not the one to blame. */
-static int hear_parts(struct worker *w, bool codec, bool parser)
+/* Reads the codec's message first: if both failed, the parser's error is a consequence. */
+static int worker_receive_parts(struct worker *w, bool codec, bool parser)
 {
-    int r = codec ? hear_part(w, &w->codec, "decompressor") : 0;
+    int r = codec ? on_part_message(w, &w->codec, "decompressor") : 0;
 
-    return r < 0 || !parser ? r : hear_part(w, &w->parser, "parser");
+    return r < 0 || !parser ? r : on_part_message(w, &w->parser, "parser");
 }
 
-static int turn(struct worker *w)
+static int worker_turn(struct worker *w)
 {
     struct pollfd p[5] = {
         {.fd = w->control, .events = POLLIN},
         {.fd = w->codec.report, .events = POLLIN},
-        /* While the supervisor has not answered, or the file's contents flow, nothing is heard. */
+        /* The parser's messages wait while the supervisor decides or contents are copied. */
         {.fd = w->asked > 0 || (w->start.op == WORKER_SPLIT && w->lanes[1].buf != NULL &&
                                 !w->lanes[1].broken && !w->lanes[1].ended)
                    ? FD_NONE
@@ -387,16 +388,17 @@ static int turn(struct worker *w)
     n += lane_poll(&w->lanes[1], &p[n]);
     if (poll(p, n, -1) < 0)
         return errno == EINTR ? 0 : err_errno(&w->err, -errno, "poll");
-    r = hear_parts(w, p[1].revents != 0, p[2].revents != 0);
+    r = worker_receive_parts(w, p[1].revents != 0, p[2].revents != 0);
     if (r == 0 && p[0].revents != 0)
-        r = hear_supervisor(w);
+        r = on_supervisor_message(w);
     if (r == 0)
         r = move_streams(w);
-    return r < 0 ? r : tell_progress(w);
+    return r < 0 ? r : worker_send_progress(w);
 }
 
-/* The parser met the end of a stream that the decompressor had to break off. */
-static int blame(struct worker *w, int r)
+/* The parser may have failed at the end of a stream that the decompressor has cut off: then the
+ * decompressor's error is reported. */
+static int worker_find_cause(struct worker *w, int r)
 {
     struct err first = w->err;
     struct pollfd p = {.fd = w->codec.report, .events = POLLIN};
@@ -412,7 +414,7 @@ static int blame(struct worker *w, int r)
     return part_failed(w, &m);
 }
 
-static int tell_end(struct worker *w, int r)
+static int worker_send_result(struct worker *w, int r)
 {
     struct worker_msg m = {.type = WORKER_FAILED, .code = r};
 
@@ -426,19 +428,19 @@ static int tell_end(struct worker *w, int r)
     m.type = WORKER_DONE;
     m.name[0] = m.text[0] = '\0';
     m.flags &= WORKER_OF_PARENTS;
-    m.kind = goes_out(w) ? w->start.kind : w->codec.result.kind;
+    m.kind = worker_is_packing(w) ? w->start.kind : w->codec.result.kind;
     m.bytes = bytes_so_far(w);
     m.packed = packed_so_far(w);
     (void)memset(m.digest, 0, sizeof(m.digest));
     (void)memset(m.packed_digest, 0, sizeof(m.packed_digest));
     if (w->start.op != WORKER_SPLIT)
         lane_digest(&w->lanes[0], m.digest);
-    if (goes_out(w))
+    if (worker_is_packing(w))
         lane_digest(&w->lanes[w->start.kind == WORKER_PLAIN ? 0 : 1], m.packed_digest);
     return worker_msg_send(w->control, &m, FD_NONE, NULL) < 0;
 }
 
-static int work(struct worker *w)
+static int worker_run(struct worker *w)
 {
     const int keep[] = {w->control,       w->codec.report, w->parser.report, w->contents,
                         w->lanes[0].from, w->lanes[0].to,  w->lanes[1].from, w->lanes[1].to};
@@ -447,12 +449,12 @@ static int work(struct worker *w)
     r = confine_descriptors(keep, sizeof(keep) / sizeof(keep[0]), &w->err);
     if (r == 0)
         r = confine(ROLE_KEEPER, UINT64_MAX, &w->err);
-    while (r == 0 && !is_finished(w))
-        r = turn(w);
+    while (r == 0 && !worker_is_finished(w))
+        r = worker_turn(w);
     return r;
 }
 
-static int get_start(struct worker *w)
+static int worker_receive_start(struct worker *w)
 {
     int r = worker_msg_recv(w->control, &w->start, &w->archive, &w->err);
 
@@ -465,7 +467,7 @@ static int get_start(struct worker *w)
     return 0;
 }
 
-static int get_parents(struct worker *w, const char *text)
+static int worker_set_parents(struct worker *w, const char *text)
 {
     static int parents[WORKER_PARENTS_MAX];
     char *end;
@@ -491,19 +493,19 @@ int worker_main(int argc, char **argv)
         .lanes = {{.from = FD_NONE, .to = FD_NONE}, {.from = FD_NONE, .to = FD_NONE}}};
     int r;
 
-    /* A stream's other end that went away, and a file that is too long, are errors of write(2). */
+    /* EPIPE and EFBIG of write(2) are handled instead of these signals. */
     (void)signal(SIGPIPE, SIG_IGN);
     (void)signal(SIGXFSZ, SIG_IGN);
-    r = get_parents(&w, argc == 3 ? argv[2] : "");
+    r = worker_set_parents(&w, argc == 3 ? argv[2] : "");
     w.shown =
         mmap(NULL, sizeof(*w.shown), PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
     if (r == 0 && w.shown == MAP_FAILED)
         r = err_errno(&w.err, -errno, "memory");
     if (r == 0)
-        r = get_start(&w);
+        r = worker_receive_start(&w);
     if (r == 0)
-        r = start(&w);
+        r = worker_start(&w);
     if (r == 0)
-        r = work(&w);
-    return tell_end(&w, r < 0 ? blame(&w, r) : r);
+        r = worker_run(&w);
+    return worker_send_result(&w, r < 0 ? worker_find_cause(&w, r) : r);
 }

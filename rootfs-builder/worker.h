@@ -1,6 +1,6 @@
 #pragma once
 
-/* The worker: see image/worker-proto.h for what it is started with, and what it says. */
+/* The worker: image/worker-proto.h describes its start and its messages. */
 
 /* Does one operation. argv: "rind-rootfs", "worker", PARENTS. Returns the exit status: 0 after
  * DONE. */

@@ -1,12 +1,10 @@
 #pragma once
 
-/* Which extended attributes go into a tree, and out of one. Pure. */
+/* Which extended attributes are packed and unpacked. Pure. */
 
 #include <stdbool.h>
 
-/*
- * Data of users, capabilities (which the kernel binds to the user namespace that they are set in),
- * and access lists. Not what overlayfs takes orders from, in whatever name space it looks for them,
- * and not trusted.* and the marks of security modules, which are the host's.
- */
+/* Returns true for user attributes, capabilities (which the kernel binds to the user namespace in
+ * which they are set), and ACLs. Not for those that overlayfs interprets, in any namespace, and not
+ * for trusted.* and security labels, which belong to the host. */
 bool xattr_is_carried(const char *name);

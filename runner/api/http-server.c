@@ -10,6 +10,7 @@
 #include "api/http-internal.h"
 #include "api/route.h"
 #include "base/auto.h"
+#include "base/list.h"
 #include "base/log.h"
 
 enum { HEADS_PER_MS = 64 /* connections whose heads are looked at in a millisecond */ };
@@ -170,9 +171,7 @@ void conn_free(struct http_conn *c)
 {
     struct http_server *s = c->server;
 
-    *c->link = c->next;
-    if (c->next != NULL)
-        c->next->link = c->link;
+    list_remove(c);
     s->conn_count--;
     if (c->refused)
         s->refused_count--;
@@ -241,11 +240,7 @@ static int conn_new(struct http_server *s, int fd, struct http_conn **ret)
     prepare_socket(c);
     c->out.budget = c->peer.known && c->peer.uid == 0 ? &s->held : &s->held_by_users;
     c->in.budget = c->out.budget;
-    c->link = &s->conns;
-    c->next = s->conns;
-    if (c->next != NULL)
-        c->next->link = &c->next;
-    s->conns = c;
+    list_add(&s->conns, c);
     s->conn_count++;
     *ret = c;
     return 0;

@@ -1,4 +1,7 @@
-/* rind attach: to a main process, or to a command of rind exec that goes on. */
+/*
+ * rind attach: connects to a sandbox's main process, or to a command of rind exec that is still
+ * running.
+ */
 
 #include <errno.h>
 #include <signal.h>
@@ -50,9 +53,9 @@ static const char *const details[] = {
     NULL,
 };
 
-/* ---- to a log ---- */
+/* ---- logged processes ---- */
 
-/* A main process without an end of its own to attach to: what it says from now on. */
+/* The main process is logged instead of attached to: prints its output from now on. */
 static int attach_log(const struct attach_args *args, struct client *c, const char *name)
 {
     struct log_reader l = {.remote = &args->remote, .out = true, .errors = true};
@@ -79,7 +82,7 @@ static int attach_log(const struct attach_args *args, struct client *c, const ch
     return cli_flush(l.exit_code);
 }
 
-/* ---- to a stream ---- */
+/* ---- attachable processes ---- */
 
 static int attach_stream(struct attach_args *args, struct client *c, const char *target,
                          const char *name, const char *exec)
@@ -144,7 +147,10 @@ static int attach_exec(struct attach_args *args, struct client *c, const char *n
     args->attached.tty = json_is_true(json_object_get(root, "tty"));
     args->attached.input = !args->no_stdin;
     status = attach_stream(args, c, target.data, name, exec);
-    /* How it ended has been told: nobody needs to ask again. One that goes on is not forgotten. */
+    /*
+     * attached_run has told the exit status, so the record is not needed. The daemon keeps a
+     * running command.
+     */
     (void)client_json(c, "DELETE", one.data, NULL, NULL, NULL);
     return status;
 }

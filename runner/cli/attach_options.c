@@ -1,3 +1,5 @@
+/* Options and messages that exec, attach, start and run share. */
+
 #include "cli/attach_options.h"
 
 #include <errno.h>

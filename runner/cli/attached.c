@@ -1,3 +1,8 @@
+/*
+ * The session of an attached command. One poll loop in the client process moves input, output and
+ * signals.
+ */
+
 #include "cli/attached.h"
 
 #include <errno.h>
@@ -23,25 +28,24 @@
 #include "spec/signals.h"
 
 enum {
-    PIECE = 64 << 10,       /* bytes of one direction that are under way here */
+    PIECE = 64 << 10,       /* size of each direction's buffer */
     SAFE_WRITE = 4096,      /* PIPE_BUF: what a writable terminal or pipe takes without blocking */
     HANGUP_GRACE_MS = 1000, /* between SIGHUP and SIGKILL when our terminal has hung up */
-    DETACH_MS = 2000,       /* for the daemon to take note of a DETACH */
-    AGAIN_MS = 30000,       /* for a daemon that has gone to come back */
+    DETACH_MS = 2000,       /* time for the daemon to react to DETACH */
+    AGAIN_MS = 30000,       /* time for a lost daemon to come back */
     AGAIN_PAUSE_MS = 50,
     CTRL_C = 3,
 };
 
-/* Everything that somebody may want to say to the command, as `rind run` without a daemon does it.
- */
+/* Signals that are passed on to the command, as `rind run` does without a daemon. */
 static const int forwarded[] = {SIGHUP,  SIGINT,  SIGQUIT, SIGTERM,  SIGUSR1,
                                 SIGUSR2, SIGALRM, SIGCONT, SIGWINCH, SIGURG};
 
 /* One of our output streams. */
 struct sink {
     int fd;
-    bool whole;  /* a regular file: never waits */
-    bool closed; /* nobody reads it: what comes is dropped */
+    bool whole;  /* a regular file: writes never block */
+    bool closed; /* the reader has gone: output is dropped */
     size_t at, len;
     char data[PIECE];
 };
@@ -50,28 +54,28 @@ struct attached {
     struct attached_options options;
     struct terminal terminal;
     struct keys keys;
-    sigset_t before; /* the signal mask */
+    sigset_t before; /* the signal mask of the caller */
     int signal_fd;
     struct client *client; /* borrowed */
-    int sock;              /* the client's */
+    int sock;              /* the client's socket */
     struct frames frames;
-    size_t in_at, in_len; /* from the daemon, not decoded yet */
+    size_t in_at, in_len; /* received from the daemon, not decoded yet */
     char in[PIECE];
-    size_t up_at, up_len; /* to the daemon: one frame, or a few small ones */
+    size_t up_at, up_len; /* bytes for the daemon: one frame, or a few small ones */
     char up[EXEC_FRAME_HEAD + PIECE + KEYS_MAX];
     struct sink sinks[3]; /* 1, 2 */
-    /* What is to be told as soon as there is room; of each kind the last counts. */
-    uint64_t signals; /* by number */
+    /* Notices sent as soon as `up` is empty; of each kind only the latest. */
+    uint64_t signals; /* bit mask by signal number */
     bool resize, input_ended, detach, output_closed[3];
     bool input_open, input_over, input_sent, detached, hung_up;
-    int64_t deadline; /* of the hang-up, or of the detaching; 0 = none */
+    int64_t deadline; /* deadline of the hang-up or the detaching, CLOCK_MONOTONIC ms; 0 = none */
     struct impatience impatience;
-    bool own;     /* the command ends with us */
-    bool waiting; /* for an answer of the daemon's */
+    bool own;     /* the command is killed on the third interrupt, not detached from */
+    bool waiting; /* for a reply of the daemon */
     bool gave_up;
 };
 
-/* ---- making ---- */
+/* ---- setting up ---- */
 
 static int block_signals(struct attached *a)
 {
@@ -81,13 +85,13 @@ static int block_signals(struct attached *a)
     for (size_t i = 0; i < sizeof(forwarded) / sizeof(forwarded[0]); i++)
         (void)sigaddset(&set, forwarded[i]);
     if (a->options.tty)
-        (void)sigaddset(&set, SIGTSTP); /* the terminal is put back first */
+        (void)sigaddset(&set, SIGTSTP); /* the terminal is restored before stopping */
     if (sigprocmask(SIG_BLOCK, &set, &a->before) < 0)
         return -errno;
     a->signal_fd = signalfd(-1, &set, SFD_CLOEXEC | SFD_NONBLOCK);
     if (a->signal_fd < 0)
         return -errno;
-    (void)signal(SIGPIPE, SIG_IGN); /* a reader that has gone is an error of a write */
+    (void)signal(SIGPIPE, SIG_IGN); /* a write to a closed pipe returns EPIPE instead */
     return 0;
 }
 
@@ -134,7 +138,7 @@ void attached_free(struct attached *a)
     free(a);
 }
 
-/* ---- to the daemon ---- */
+/* ---- frames to the daemon ---- */
 
 static void put_frame(struct attached *a, enum exec_frame type, const void *data, size_t len)
 {
@@ -169,7 +173,7 @@ static void put_signals(struct attached *a)
     }
 }
 
-/* What is small goes together, in front of the next input. It has room: up is empty. */
+/* Collects the small notices into `up`, which is empty, ahead of the next input. */
 static void put_pending(struct attached *a)
 {
     a->up_at = a->up_len = 0;
@@ -194,8 +198,7 @@ static void want_signal(struct attached *a, int signo)
 }
 
 /*
- * Our own terminal has hung up: nobody is there any more. The command gets the SIGHUP and a moment,
- * as a shell's session does.
+ * Our terminal has hung up. The command gets SIGHUP and HANGUP_GRACE_MS, as in a shell's session.
  */
 static void check_hangup(struct attached *a)
 {
@@ -206,8 +209,8 @@ static void check_hangup(struct attached *a)
     a->deadline = clock_mono_ms() + HANGUP_GRACE_MS;
 }
 
-/* Whose command goes on without us. */
-static void leave(struct attached *a)
+/* Detaches: the command continues without this client. */
+static void attached_detach(struct attached *a)
 {
     a->detach = true;
     a->input_open = false;
@@ -222,7 +225,7 @@ static void end_input(struct attached *a)
         a->input_over = a->input_ended = true;
 }
 
-/* up is empty: one frame of input goes into it. */
+/* Reads input into `up`, which is empty: one frame. */
 static void read_input(struct attached *a)
 {
     char bytes[PIECE];
@@ -240,7 +243,7 @@ static void read_input(struct attached *a)
         return;
     }
     if (keys_filter(&a->keys, bytes, (size_t)n, a->up + EXEC_FRAME_HEAD, &len)) {
-        leave(a);
+        attached_detach(a);
     }
     if (len == 0)
         return;
@@ -249,21 +252,21 @@ static void read_input(struct attached *a)
     a->input_sent = true;
 }
 
-static void send_up(struct attached *a)
+static void send_to_daemon(struct attached *a)
 {
     ssize_t n = send(a->sock, a->up + a->up_at, a->up_len - a->up_at, MSG_DONTWAIT | MSG_NOSIGNAL);
 
     if (n > 0)
         a->up_at += (size_t)n;
     else if (n < 0 && errno != EAGAIN && errno != EINTR)
-        a->up_at = a->up_len; /* the reading side tells what it is */
+        a->up_at = a->up_len; /* recv returns the error's cause */
     if (a->up_at == a->up_len)
         a->up_at = a->up_len = 0;
 }
 
-/* ---- from the daemon ---- */
+/* ---- frames from the daemon ---- */
 
-static size_t on_output(void *data, int stream, const char *bytes, size_t len)
+static size_t on_frames_output(void *data, int stream, const char *bytes, size_t len)
 {
     struct sink *s = &((struct attached *)data)->sinks[stream];
     size_t n = sizeof(s->data) - s->len;
@@ -287,7 +290,7 @@ static bool is_writable(int fd)
     return poll(&p, 1, 0) > 0;
 }
 
-/* Nobody reads it any more: the command learns it as it would from any pipe. */
+/* The stream's reader has gone. OUTPUT_CLOSE makes the command see a closed pipe, too. */
 static void sink_lost(struct attached *a, int i)
 {
     a->sinks[i].closed = true;
@@ -296,7 +299,10 @@ static void sink_lost(struct attached *a, int i)
     a->output_closed[i] = !a->options.tty;
 }
 
-/* Our descriptors may be shared with others, and so stay blocking: no more than fits. */
+/*
+ * Other processes may share our descriptors, so they stay blocking; each write is small enough not
+ * to block.
+ */
 static void write_sink(struct attached *a, int i)
 {
     struct sink *s = &a->sinks[i];
@@ -320,16 +326,15 @@ static bool sinks_empty(const struct attached *a)
     return a->sinks[1].at == a->sinks[1].len && a->sinks[2].at == a->sinks[2].len;
 }
 
-/* Decodes as far as the sinks take it: afterwards either all is decoded, or a sink is waited for.
- */
-static int decode(struct attached *a, struct err *err)
+/* Decodes until all input is decoded, or a sink is full and must be waited for. */
+static int attached_decode(struct attached *a, struct err *err)
 {
     size_t used;
     int r;
 
     do {
-        r = frames_feed(&a->frames, a->in + a->in_at, a->in_len - a->in_at, on_output, a, &used,
-                        err);
+        r = frames_feed(&a->frames, a->in + a->in_at, a->in_len - a->in_at, on_frames_output, a,
+                        &used, err);
         a->in_at += used;
         write_sink(a, 1);
         write_sink(a, 2);
@@ -340,8 +345,8 @@ static int decode(struct attached *a, struct err *err)
     return r;
 }
 
-/* -ECONNRESET: the connection is gone. */
-static int receive(struct attached *a, struct err *err)
+/* Reads from the daemon. -ECONNRESET: the connection is lost. */
+static int attached_receive(struct attached *a, struct err *err)
 {
     ssize_t n = recv(a->sock, a->in, sizeof(a->in), MSG_DONTWAIT);
 
@@ -351,12 +356,14 @@ static int receive(struct attached *a, struct err *err)
         return -ECONNRESET;
     a->in_at = 0;
     a->in_len = (size_t)n;
-    return decode(a, err);
+    return attached_decode(a, err);
 }
 
 /* ---- signals ---- */
 
-/* Job control is our caller's: its terminal is put back while we are stopped. */
+/*
+ * SIGTSTP: restores the terminal while this process is stopped, since the shell does job control.
+ */
 static void stop_ourselves(struct attached *a)
 {
     terminal_end(&a->terminal);
@@ -365,8 +372,8 @@ static void stop_ourselves(struct attached *a)
     a->resize = true;
 }
 
-/* Asked for the third time. */
-static void insist(struct attached *a, unsigned times)
+/* Called for the third and each later interrupt. */
+static void on_repeated_interrupt(struct attached *a, unsigned times)
 {
     const char *again = a->terminal.fd >= 0 ? "\r" : "";
 
@@ -377,12 +384,12 @@ static void insist(struct attached *a, unsigned times)
     if (a->own)
         want_signal(a, SIGKILL);
     else
-        leave(a);
+        attached_detach(a);
     (void)fprintf(stderr, "rind: interrupted %d times: %s\n%s", IMPATIENCE_TIMES,
                   a->own ? "the command is killed" : "left; the command goes on", again);
 }
 
-static void take_signals(struct attached *a)
+static void read_signals(struct attached *a)
 {
     struct signalfd_siginfo info;
 
@@ -398,7 +405,7 @@ static void take_signals(struct attached *a)
         if (signo == SIGWINCH && a->options.tty)
             a->resize = true;
         else if (times >= IMPATIENCE_TIMES)
-            insist(a, times);
+            on_repeated_interrupt(a, times);
         else
             want_signal(a, signo);
         if (signo == SIGHUP)
@@ -410,7 +417,7 @@ static void take_signals(struct attached *a)
 
 enum { AT_SOCK, AT_SIGNALS, AT_INPUT, AT_OUT, AT_ERR, AT_COUNT };
 
-static void prepare(struct attached *a, struct pollfd p[AT_COUNT])
+static void attached_prepare_poll(struct attached *a, struct pollfd p[AT_COUNT])
 {
     bool room = a->in_len == 0 && a->frames.end_type == 0;
 
@@ -422,7 +429,7 @@ static void prepare(struct attached *a, struct pollfd p[AT_COUNT])
     if (a->up_len > 0)
         p[AT_SOCK].events |= POLLOUT;
     if (p[AT_SOCK].events == 0)
-        p[AT_SOCK].fd = -1; /* a hang-up would be told without end */
+        p[AT_SOCK].fd = -1; /* poll would report POLLHUP endlessly */
     p[AT_SIGNALS] = (struct pollfd){.fd = a->signal_fd, .events = POLLIN};
     p[AT_INPUT] = (struct pollfd){.fd = -1, .events = POLLIN};
     if (a->input_open && a->up_len == 0 && a->frames.end_type == 0)
@@ -454,24 +461,24 @@ static void check_deadline(struct attached *a)
     want_signal(a, SIGKILL);
 }
 
-/* One turn. 1: all is done. -ECONNRESET: the connection is gone. */
-static int turn(struct attached *a, struct err *err)
+/* Runs one round of poll. 1: complete. -ECONNRESET: the connection is lost. */
+static int attached_poll_once(struct attached *a, struct err *err)
 {
     struct pollfd p[AT_COUNT];
     int r = 0;
 
     if (a->in_len > 0)
-        r = decode(a, err);
+        r = attached_decode(a, err);
     if (r < 0)
         return r;
     if (a->frames.end_type != 0 && sinks_empty(a))
         return 1;
-    prepare(a, p);
+    attached_prepare_poll(a, p);
     if (poll(p, AT_COUNT, timeout_of(a)) < 0)
         return errno == EINTR ? 0 : err_errno(err, -errno, "poll");
     check_deadline(a);
     if (p[AT_SIGNALS].revents != 0)
-        take_signals(a);
+        read_signals(a);
     if (a->gave_up)
         return gave_up(err);
     for (int i = 1; i <= 2; i++)
@@ -480,32 +487,32 @@ static int turn(struct attached *a, struct err *err)
     if (p[AT_INPUT].revents != 0)
         read_input(a);
     if (p[AT_SOCK].fd >= 0 && a->up_len > 0)
-        send_up(a);
+        send_to_daemon(a);
     if ((p[AT_SOCK].revents & (POLLIN | POLLHUP | POLLERR)) != 0 && a->in_len == 0)
-        r = receive(a, err);
+        r = attached_receive(a, err);
     if (a->detached && (r == -ECONNRESET || (a->deadline != 0 && clock_mono_ms() >= a->deadline)))
         return 1;
     return r;
 }
 
-static int move(struct attached *a, struct err *err)
+static int attached_move(struct attached *a, struct err *err)
 {
     int r;
 
     do
-        r = turn(a, err);
+        r = attached_poll_once(a, err);
     while (r == 0);
     return r < 0 ? r : 0;
 }
 
-/* ---- a daemon that has gone ---- */
+/* ---- reconnecting ---- */
 
-/* While an answer is waited for. */
-static int on_waiting(void *data, struct err *err)
+/* Called by the client while it waits for a reply. */
+static int on_reply_wait(void *data, struct err *err)
 {
     struct attached *a = data;
 
-    take_signals(a);
+    read_signals(a);
     return a->gave_up ? gave_up(err) : 0;
 }
 
@@ -515,7 +522,7 @@ int attached_request(struct attached *a, struct client *c, const struct client_r
     int r;
 
     a->waiting = true;
-    client_watch(c, a->signal_fd, on_waiting, a);
+    client_watch(c, a->signal_fd, on_reply_wait, a);
     r = client_send(c, request, err);
     if (r == 0)
         r = client_head(c, err);
@@ -524,7 +531,7 @@ int attached_request(struct attached *a, struct client *c, const struct client_r
     return r;
 }
 
-static int begin(struct attached *a, struct err *err)
+static int attached_read_head(struct attached *a, struct err *err)
 {
     const char *bytes;
     size_t len;
@@ -538,7 +545,7 @@ static int begin(struct attached *a, struct err *err)
     return 0;
 }
 
-static int ask_again(struct attached *a, const char *again, bool own, struct err *err)
+static int attached_reattach(struct attached *a, const char *again, bool own, struct err *err)
 {
     const struct client_request request = {.method = "POST",
                                            .target = again,
@@ -549,10 +556,10 @@ static int ask_again(struct attached *a, const char *again, bool own, struct err
     if (request.json == NULL)
         return err_errno(err, -ENOMEM, "attach");
     r = attached_request(a, a->client, &request, err);
-    return r < 0 ? r : begin(a, err);
+    return r < 0 ? r : attached_read_head(a, err);
 }
 
-/* Whether somebody does not want to wait: a signal, or ^C where that is a key. */
+/* True if the user does not want to wait: a signal, or Ctrl-C on a raw terminal. */
 static bool is_impatient(struct attached *a)
 {
     struct pollfd p[] = {
@@ -567,7 +574,7 @@ static bool is_impatient(struct attached *a)
         n = read(STDIN_FILENO, keys, sizeof(keys));
         return n <= 0 || memchr(keys, CTRL_C, (size_t)n) != NULL;
     }
-    take_signals(a);
+    read_signals(a);
     return (a->signals & ~(UINT64_C(1) << (SIGWINCH - 1) | UINT64_C(1) << (SIGCONT - 1))) != 0;
 }
 
@@ -577,19 +584,19 @@ static bool is_worth_trying(int code)
            code == -EAGAIN;
 }
 
-/* What was under way is lost with the connection; what stands in our buffers is not. */
+/* Resets the state of the connection; output in our sinks is kept. */
 static void forget_connection(struct attached *a)
 {
     if (a->up_at > 0)
-        a->up_at = a->up_len = 0; /* a part of it has gone: the rest alone is no frame */
+        a->up_at = a->up_len = 0; /* a part was sent; the rest is no valid frame */
     frames_done(&a->frames);
     a->frames = (struct frames){.head_len = 0};
     a->in_at = a->in_len = 0;
     a->resize = a->options.tty;
-    a->input_ended = a->input_over && !a->options.tty; /* it may not have been told */
+    a->input_ended = a->input_over && !a->options.tty; /* the new daemon may not know of it */
 }
 
-static int come_back(struct attached *a, const char *again, bool own, struct err *err)
+static int attached_reconnect(struct attached *a, const char *again, bool own, struct err *err)
 {
     int64_t end = clock_mono_ms() + AGAIN_MS;
     struct err why = ERR_NONE;
@@ -597,14 +604,17 @@ static int come_back(struct attached *a, const char *again, bool own, struct err
 
     forget_connection(a);
     do {
-        r = ask_again(a, again, own, &why);
+        r = attached_reattach(a, again, own, &why);
         if (r == 0 || !is_worth_trying(r))
             break;
     } while (clock_mono_ms() < end && !is_impatient(a));
     if (r < 0)
         return err_set(err, r, "the connection to the daemon was lost, and not found again: %s",
                        why.msg);
-    /* Bytes of a pipe that the old daemon had taken and not handed on would be a hole. */
+    /*
+     * Input already taken by the old daemon may be lost, and a gap in a pipe's data must not go
+     * unnoticed.
+     */
     if (a->input_sent && !a->options.tty)
         return err_set(err, -ECONNRESET,
                        "the connection to the daemon was lost while input was under way: ended, "
@@ -616,7 +626,7 @@ static int come_back(struct attached *a, const char *again, bool own, struct err
     return 0;
 }
 
-/* ---- the end ---- */
+/* ---- result ---- */
 
 static int read_end(struct attached *a, struct attached_end *ret, struct err *err)
 {
@@ -650,14 +660,14 @@ int attached_run(struct attached *a, struct client *c, const char *again, bool o
     *ret = (struct attached_end){.status = EXIT_RIND};
     a->client = c;
     a->own = own;
-    r = begin(a, err);
+    r = attached_read_head(a, err);
     if (r < 0)
         return r;
     if (a->options.tty)
         terminal_begin(&a->terminal, a->options.input);
-    a->resize = a->options.tty; /* it may have changed since the request */
-    while ((r = move(a, err)) == -ECONNRESET) {
-        r = come_back(a, again, own, err);
+    a->resize = a->options.tty; /* the size may have changed since the request */
+    while ((r = attached_move(a, err)) == -ECONNRESET) {
+        r = attached_reconnect(a, again, own, err);
         if (r < 0)
             break;
     }

@@ -1,3 +1,5 @@
+/* The command line: global options, the table of verbs, dispatch, and the start of every verb. */
+
 #include "cli/cli.h"
 
 #include <assert.h>
@@ -42,8 +44,8 @@ struct top_args {
     bool version;
 };
 
-/* Options of most commands, that somebody writes in front of the command as with docker. */
-static int on_behind(void *target, const struct opt *o, const char *text, struct err *err)
+/* Options that belong after the command, but may be written before it, as with docker. */
+static int on_misplaced_option(void *target, const struct opt *o, const char *text, struct err *err)
 {
     (void)target;
     (void)text;
@@ -52,8 +54,8 @@ static int on_behind(void *target, const struct opt *o, const char *text, struct
 }
 
 static const struct opt top_options[] = {
-    {.name = "socket", .arg = "PATH", .set = on_behind, .flags = OPT_HIDDEN},
-    {.name = "json", .set = on_behind, .flags = OPT_HIDDEN},
+    {.name = "socket", .arg = "PATH", .set = on_misplaced_option, .flags = OPT_HIDDEN},
+    {.name = "json", .set = on_misplaced_option, .flags = OPT_HIDDEN},
     {.name = "version",
      .set = opt_flag,
      .off = offsetof(struct top_args, version),
@@ -62,7 +64,7 @@ static const struct opt top_options[] = {
     {0},
 };
 
-/* The global handlers write at the start of each verb's arguments. */
+/* The global options' handlers write at offsets from the start of each verb's arguments. */
 static_assert(offsetof(struct top_args, globals) == 0, "globals come first");
 
 const struct verb *verb_find(const char *name)
@@ -73,7 +75,7 @@ const struct verb *verb_find(const char *name)
     return NULL;
 }
 
-/* Words that somebody brings along from docker. */
+/* Commands of docker that rind names differently or lacks. */
 static const struct {
     const char *word, *instead;
 } elsewhere[] = {
@@ -112,10 +114,10 @@ int verb_unknown(const char *name)
     return cli_failf("%.64s: unknown command; the nearest is %s", name, n.name);
 }
 
-/* How the store says so, with a daemon and without one. */
+/* Prefix of the store's message, with and without a daemon. */
 #define NO_IMAGE "no such image: "
 
-static int fail(const struct err *err, bool maybe_command)
+static int print_failure(const struct err *err, bool maybe_command)
 {
     const char *msg = err->msg[0] != '\0' ? err->msg : strerror(-err->code);
     bool no_image = strncmp(msg, NO_IMAGE, strlen(NO_IMAGE)) == 0;
@@ -128,12 +130,12 @@ static int fail(const struct err *err, bool maybe_command)
 
 int cli_fail(const struct err *err)
 {
-    return fail(err, false);
+    return print_failure(err, false);
 }
 
 int cli_fail_image(const struct err *err, const struct opt_rest *rest)
 {
-    return fail(err, !rest->dashes);
+    return print_failure(err, !rest->dashes);
 }
 
 void cli_hint_root(struct err *err)
@@ -167,7 +169,7 @@ int cli_flush(int status)
     return cli_failf("standard output: %s", strerror(errno));
 }
 
-/* Relative to where rind was started: what runs it changes directories. */
+/* Resolves against the working directory, since `rind run` changes it later. */
 static int make_absolute(const char *path, char *ret)
 {
     char cwd[CLI_PATH_MAX];
@@ -219,7 +221,7 @@ int cli_dirs(const struct globals *g, struct cli_dirs *ret, struct err *err)
 
 enum { GROUPS_MAX = 12 };
 
-/* The verb's groups with the global options behind them. */
+/* Copies the verb's groups and appends the global options. */
 static void groups_of(const struct opt_group *own, struct opt_group *ret)
 {
     size_t n = 0;

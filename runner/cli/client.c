@@ -1,3 +1,5 @@
+/* The blocking HTTP client for the daemon's API, over its unix socket. */
+
 #include "cli/client.h"
 
 #include <errno.h>
@@ -16,19 +18,19 @@
 #include "json/parse.h"
 
 enum {
-    HEAD_MAX = 20 << 10, /* of a request */
+    HEAD_MAX = 20 << 10, /* bytes of a request head */
     LOST = -ECONNRESET,
-    ERRNO_MAX = 4095, /* the kernel's */
+    ERRNO_MAX = 4095, /* MAX_ERRNO of the kernel */
 };
 
 struct client {
     char path[sizeof(((struct sockaddr_un *)0)->sun_path)];
-    int fd;    /* owned; FD_NONE: to be opened */
-    bool used; /* a request has been answered on it */
+    int fd;    /* owned; FD_NONE: not connected */
+    bool used; /* a request has been sent on it */
     struct reply reply;
-    size_t body_at; /* of reply.body: what has been read */
+    size_t body_at; /* bytes of reply.body already read by the caller */
     char in[REPLY_FEED_MAX];
-    size_t in_at, in_len; /* read, and not fed yet */
+    size_t in_at, in_len; /* received, and not parsed yet */
     int exit_code;
     int watched; /* borrowed, or FD_NONE */
     int (*on_watched)(void *data, struct err *err);
@@ -40,9 +42,9 @@ bool client_is_lost(int code)
     return code == LOST || code == -EPIPE;
 }
 
-/* ---- the connection ---- */
+/* ---- connection ---- */
 
-static int explain(const char *path, int code, struct err *err)
+static int explain_connect_error(const char *path, int code, struct err *err)
 {
     if (code == -ENOENT || code == -ECONNREFUSED)
         return err_set(err, code,
@@ -70,7 +72,7 @@ static int connect_to(const char *path, struct err *err)
         r = connect(fd, (const struct sockaddr *)(const void *)&addr, sizeof(addr));
     while (r < 0 && errno == EINTR);
     if (r < 0)
-        return explain(path, -errno, err);
+        return explain_connect_error(path, -errno, err);
     return take_fd(&fd);
 }
 
@@ -97,7 +99,7 @@ int client_open(const char *socket, struct client **ret, struct err *err)
     return 0;
 }
 
-static void disconnect(struct client *c)
+static void client_disconnect(struct client *c)
 {
     if (c->fd >= 0)
         (void)close(take_fd(&c->fd));
@@ -123,7 +125,7 @@ void client_close(struct client *c)
 {
     if (c == NULL)
         return;
-    disconnect(c);
+    client_disconnect(c);
     reply_done(&c->reply);
     free(c);
 }
@@ -150,7 +152,7 @@ void client_watch(struct client *c, int fd, int (*ready)(void *data, struct err 
     c->watched_data = data;
 }
 
-/* Until something has come on the connection. */
+/* Waits until data has arrived on the connection. */
 static int wait_answer(struct client *c, struct err *err)
 {
     struct pollfd p[] = {{.fd = c->fd, .events = POLLIN}, {.fd = c->watched, .events = POLLIN}};
@@ -165,8 +167,8 @@ static int wait_answer(struct client *c, struct err *err)
     return r;
 }
 
-/* What has come is used up first. 0 at the end of the connection. */
-static ssize_t fill(struct client *c)
+/* Returns at once if unparsed data is left. 0 at the end of the connection. */
+static ssize_t client_receive(struct client *c)
 {
     ssize_t n;
 
@@ -202,7 +204,7 @@ static int make_head(struct buf *b, const struct client_request *rq, size_t len)
     return r < 0 ? r : buf_append(b, "\r\n", 2);
 }
 
-/* Whether the daemon has ended a connection that waited for its next request. */
+/* True if the daemon has closed an idle connection (or sent data on it). */
 static bool is_stale(const struct client *c)
 {
     struct pollfd p = {.fd = c->fd, .events = POLLIN};
@@ -210,16 +212,16 @@ static bool is_stale(const struct client *c)
     return poll(&p, 1, 0) > 0;
 }
 
-static int reconnect(struct client *c, struct err *err)
+static int client_reconnect(struct client *c, struct err *err)
 {
     int fd;
 
-    if (c->path[0] == '\0') /* adopted: there is no other */
+    if (c->path[0] == '\0') /* adopted: the socket cannot be connected again */
         return c->fd >= 0 ? 0 : err_set(err, -ECONNRESET, "the connection has ended");
 
     if (c->fd >= 0 && !(c->used && (!c->reply.keep_alive || is_stale(c))))
         return 0;
-    disconnect(c);
+    client_disconnect(c);
     fd = connect_to(c->path, err);
     if (fd < 0)
         return fd;
@@ -238,7 +240,7 @@ static int send_request(struct client *c, const struct client_request *rq, struc
     r = make_head(&head, rq, text != NULL ? strlen(text) : 0);
     if (r < 0)
         return err_errno(err, r, "a request");
-    r = reconnect(c, err);
+    r = client_reconnect(c, err);
     if (r < 0)
         return r;
     reply_begin(&c->reply);
@@ -248,7 +250,7 @@ static int send_request(struct client *c, const struct client_request *rq, struc
     if (r == 0 && text != NULL)
         r = send_all(c, text, strlen(text));
     c->used = true;
-    /* An answer that came before all of it was read says why (a limit). */
+    /* If the daemon answered and closed early (a limit), the answer says why. */
     return r < 0 && !client_is_lost(r) ? err_errno(err, r, "send to the daemon") : 0;
 }
 
@@ -302,8 +304,8 @@ int client_put_end(struct client *c, struct err *err)
 
 /* ---- replies ---- */
 
-/* One step: reads what there is, feeds it. */
-static int step(struct client *c, struct err *err)
+/* Receives once, and parses. */
+static int client_step(struct client *c, struct err *err)
 {
     int r = c->in_at < c->in_len ? 0 : wait_answer(c, err);
     size_t used = 0;
@@ -311,7 +313,7 @@ static int step(struct client *c, struct err *err)
 
     if (r < 0)
         return r;
-    n = fill(c);
+    n = client_receive(c);
     if (n < 0)
         return err_errno(err, (int)n, "read from the daemon");
     if (n == 0) {
@@ -329,7 +331,7 @@ ssize_t client_read(struct client *c, void *buf, size_t size, struct err *err)
     size_t n = c->reply.body.len - c->body_at;
 
     while (n == 0 && c->reply.state == REPLY_BODY) {
-        int r = step(c, err);
+        int r = client_step(c, err);
 
         if (r < 0)
             return r;
@@ -365,7 +367,7 @@ static int read_all(struct client *c, struct buf *all, struct err *err)
     return (int)n;
 }
 
-/* A daemon of another version may not know what was asked. */
+/* Adds a hint if the daemon's version differs, as it may not know the request. */
 static int add_version(struct client *c, int code, struct err *err)
 {
     const char *server = client_header(c, "server");
@@ -395,8 +397,8 @@ static int errno_of(const json_t *error, int status)
     return status == 404 ? -ENOENT : -EIO;
 }
 
-/* The error that a reply carries: one sentence. */
-static int refused(struct client *c, struct err *err)
+/* Reads an error reply into err, as one sentence. */
+static int client_read_error(struct client *c, struct err *err)
 {
     auto_buf struct buf all = BUF_INIT(CLIENT_JSON_MAX);
     auto_ptr(json_decref) json_t *root = NULL;
@@ -410,7 +412,7 @@ static int refused(struct client *c, struct err *err)
         (void)json_parse(all.data, all.len, CLIENT_JSON_MAX, &root, NULL);
     error = json_object_get(root, "error");
     message = json_string_value(json_object_get(error, "message"));
-    if (message == NULL) /* of the routes that are Docker's */
+    if (message == NULL) /* routes of Docker's API */
         message = json_string_value(json_object_get(root, "message"));
     at = json_string_value(json_object_get(error, "step"));
     c->exit_code = (int)json_integer_value(json_object_get(error, "exitCode"));
@@ -429,12 +431,12 @@ static int refused(struct client *c, struct err *err)
 int client_head(struct client *c, struct err *err)
 {
     while (c->reply.state == REPLY_HEAD) {
-        int r = step(c, err);
+        int r = client_step(c, err);
 
         if (r < 0)
             return r;
     }
-    return c->reply.status < 400 ? 0 : refused(c, err);
+    return c->reply.status < 400 ? 0 : client_read_error(c, err);
 }
 
 int client_upgraded(struct client *c, const char **ret_bytes, size_t *ret_len, struct err *err)

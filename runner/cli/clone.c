@@ -1,4 +1,4 @@
-/* rind clone: another sandbox with the same files. */
+/* rind clone: makes another sandbox with the same files. */
 
 #include <errno.h>
 #include <stddef.h>
@@ -32,7 +32,7 @@ static const char *const details[] = {
     NULL,
 };
 
-static int run(const struct clone_args *args, char **names, struct err *err)
+static int clone_sandbox(const struct clone_args *args, char **names, struct err *err)
 {
     auto_client struct client *c = NULL;
     auto_ptr(json_decref) json_t *made = NULL;
@@ -66,7 +66,7 @@ static int clone_main(const struct verb *v, const struct globals *g, char **argv
 
     if (remote_begin(v, &args, argv, 1, 2, "sandbox", &names, &status) == VERB_DONE)
         return status;
-    return cli_flush(run(&args, names, &err) < 0 ? cli_fail(&err) : 0);
+    return cli_flush(clone_sandbox(&args, names, &err) < 0 ? cli_fail(&err) : 0);
 }
 
 const struct verb verb_clone = {

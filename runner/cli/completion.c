@@ -1,7 +1,7 @@
 /*
- * Completion for bash, made from the option tables: `make install` writes it with
- * `rind help --bash-completion`. It knows every verb and its words, option and what takes a value;
- * the names of sandboxes, images, networks and volumes are asked of the daemon.
+ * Completion for bash, generated from the option tables. `make install` writes it with `rind help
+ * --bash-completion`. It knows each verb, its words and options, and which options take a value.
+ * Names of sandboxes, images, networks and volumes come from the daemon.
  */
 
 #include <string.h>
@@ -9,7 +9,7 @@
 #include "cli/cli.h"
 #include "policy/policy.h"
 
-/* Words separated by blanks. values: only those that take a value; else all. */
+/* Prints option names separated by blanks. values: only options that take a value. */
 static void put_rows(FILE *f, const struct opt *o, bool values)
 {
     for (; o->name != NULL; o++) {
@@ -40,7 +40,7 @@ static void put_function(FILE *f, const char *name, bool values)
     (void)fputs(" ;;\n    esac\n}\n\n", f);
 }
 
-/* Verbs whose operands name sandboxes: those with words of their own list what they are about. */
+/* True for verbs with a sandbox as operand. Verbs with words of their own list other things. */
 static bool takes_names(const struct verb *v)
 {
     return v->words == NULL &&

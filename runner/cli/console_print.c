@@ -1,3 +1,5 @@
+/* Prints a console's log from Docker's API to our stdout and stderr. */
+
 #include "cli/console_print.h"
 
 #include <errno.h>
@@ -25,8 +27,11 @@ static size_t write_piece(void *data, int stream, const char *bytes, size_t len)
     return len;
 }
 
-/* Of a terminal the bytes as they are, else frames: Docker's are those of our execs (frames.h). */
-static int take_piece(struct frames *f, bool raw, const char *bytes, size_t len, struct err *err)
+/*
+ * A terminal's log is raw bytes; others consist of Docker's frames, which have the format of exec
+ * frames (frames.h).
+ */
+static int print_piece(struct frames *f, bool raw, const char *bytes, size_t len, struct err *err)
 {
     int failed = 0, r = 0;
     size_t used;
@@ -66,7 +71,7 @@ int console_print(const struct log_reader *l, struct client *c, const json_t *sa
     if (r == 0)
         r = client_head(c, err);
     while (r == 0 && (n = client_read(c, piece, sizeof(piece), err)) != 0)
-        r = n < 0 ? (int)n : take_piece(&frames, raw, piece, (size_t)n, err);
+        r = n < 0 ? (int)n : print_piece(&frames, raw, piece, (size_t)n, err);
     frames_done(&frames);
     return r;
 }

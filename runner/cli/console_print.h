@@ -1,7 +1,9 @@
 #pragma once
 
-/* The log of a console (core/console.h) onto our own stdout and stderr, as Docker's API gives it:
- * only there it is read. */
+/*
+ * Prints the log of a console (core/console.h) to our stdout and stderr. Only Docker's API provides
+ * it.
+ */
 
 #include <jansson.h>
 #include <stdbool.h>
@@ -10,10 +12,14 @@ struct client;
 struct err;
 struct log_reader;
 
-/* Whether what the sandbox's main process says is in the log of its console. sandbox: as the daemon
- * shows it. */
+/*
+ * True if the output of the sandbox's main process goes to a console log. sandbox: its JSON from
+ * the daemon.
+ */
 bool has_console(const json_t *sandbox);
-/* What is kept; with follow also what comes, until the process has ended or the daemon does. Of l
- * the streams count. -EOPNOTSUPP: --json, offsets or runs, which this log has not. */
+/*
+ * Prints the stored log; with follow also new output, until the process or the daemon ends. Uses
+ * the streams selected in l. -EOPNOTSUPP: --json, offsets or runs, which this log does not have.
+ */
 int console_print(const struct log_reader *l, struct client *c, const json_t *sandbox, bool follow,
                   struct err *err);

@@ -1,4 +1,4 @@
-/* rind cp: files into and out of sandboxes. */
+/* rind cp: copies files into and out of sandboxes. */
 
 #include <errno.h>
 #include <fcntl.h>
@@ -55,7 +55,7 @@ static const struct example examples[] = {
 
 enum { NAME_LEN_MAX = 255, PATH_LEN_MAX = 4096 };
 
-/* "NAME:PATH"; what has a slash before the colon is a path of ours. */
+/* True for "NAME:PATH"; a text with a slash before the colon is a local path. */
 static bool is_remote(const char *text)
 {
     const char *colon = strchr(text, ':');
@@ -65,11 +65,11 @@ static bool is_remote(const char *text)
 }
 
 struct place {
-    char name[NAME_LEN_MAX + 1]; /* the sandbox */
+    char name[NAME_LEN_MAX + 1]; /* the sandbox's name */
     const char *path;
 };
 
-static int split(const char *text, struct place *ret, struct err *err)
+static int split_place(const char *text, struct place *ret, struct err *err)
 {
     size_t len = strcspn(text, ":");
 
@@ -82,7 +82,10 @@ static int split(const char *text, struct place *ret, struct err *err)
     return 0;
 }
 
-/* ".../x", ".../x/" -> "x"; "" for "/", "." and "..". *ret_parent: what stands before it. */
+/*
+ * The last component: ".../x", ".../x/" -> "x"; "" for "/", "." and "..". *ret_parent: the part
+ * before it.
+ */
 static int last_name(const char *path, char name[NAME_LEN_MAX + 1], char parent[PATH_LEN_MAX],
                      struct err *err)
 {
@@ -104,7 +107,7 @@ static int last_name(const char *path, char name[NAME_LEN_MAX + 1], char parent[
     return 0;
 }
 
-/* "/srv/." -> its contents. */
+/* True for "/srv/.", which means the directory's contents. */
 static bool is_contents(const char *path)
 {
     size_t len = strlen(path);
@@ -114,7 +117,7 @@ static bool is_contents(const char *path)
     return len == 0 ? path[0] == '/' : path[len - 1] == '.' && (len == 1 || path[len - 2] == '/');
 }
 
-/* ---- out of a sandbox ---- */
+/* ---- copying out of a sandbox ---- */
 
 static int get_archive(struct client *c, const struct cp_args *args, const struct place *from,
                        const char *name, struct err *err)
@@ -135,10 +138,10 @@ static int get_archive(struct client *c, const struct cp_args *args, const struc
 
 struct source {
     struct client *client;
-    struct err err; /* of the connection */
+    struct err err; /* error of the connection */
 };
 
-/* As unpack wants it: whole, but at the end. */
+/* Reads full buffers, except at the end, as unpack requires. */
 static ssize_t read_source(void *data, void *buf, size_t len)
 {
     struct source *s = data;
@@ -170,7 +173,7 @@ static int to_stdout(struct client *c, struct err *err)
     return (int)n;
 }
 
-/* Where it goes: an open directory, and the one name beneath it ("" = anything, into it). */
+/* Opens the target directory. name: the one name to create in it; "" = any names of the archive. */
 static int open_target(const char *target, const struct place *from, char name[NAME_LEN_MAX + 1],
                        int *ret_fd, struct err *err)
 {
@@ -220,7 +223,7 @@ static int copy_out(struct client *c, const struct cp_args *args, const struct p
     return r;
 }
 
-/* ---- into a sandbox ---- */
+/* ---- copying into a sandbox ---- */
 
 static int begin_put(struct client *c, const struct place *to, const char *dir, struct err *err)
 {
@@ -259,7 +262,7 @@ static int from_stdin(struct client *c, struct err *err)
     return r;
 }
 
-/* Whether the target is a directory there. */
+/* Determines whether the target in the sandbox is a directory. */
 static int is_directory(struct client *c, const struct place *to, bool *ret, struct err *err)
 {
     auto_buf struct buf url = BUF_INIT(URL_MAX);
@@ -270,7 +273,7 @@ static int is_directory(struct client *c, const struct place *to, bool *ret, str
         return err_errno(err, r, "%s", to->path);
     r = client_json(c, "GET", url.data, NULL, &root, err);
     *ret = r == 0 && strcmp(member(root, "type"), "directory") == 0;
-    return 0; /* what is wrong with it is told when it is written to */
+    return 0; /* other errors are reported by the write */
 }
 
 static int copy_in(struct client *c, const struct cp_args *args, const char *source,
@@ -301,7 +304,7 @@ static int copy_in(struct client *c, const struct cp_args *args, const char *sou
                     : pack(source, name, args->follow || is_contents(source), put_piece, c,
                            ret_skipped, err);
     if (r < 0)
-        return r; /* the connection is closed with the archive half sent */
+        return r; /* the caller closes the connection with the archive incomplete */
     if (r == 0)
         r = client_put_end(c, err);
     return r < 0 ? r : client_head(c, err);
@@ -309,7 +312,8 @@ static int copy_in(struct client *c, const struct cp_args *args, const char *sou
 
 /* ---- the verb ---- */
 
-static int copy(const struct cp_args *args, char **names, size_t *ret_skipped, struct err *err)
+static int copy_files(const struct cp_args *args, char **names, size_t *ret_skipped,
+                      struct err *err)
 {
     bool out = is_remote(names[0]), in = is_remote(names[1]);
     auto_client struct client *c = NULL;
@@ -321,7 +325,7 @@ static int copy(const struct cp_args *args, char **names, size_t *ret_skipped, s
                        out ? "from one sandbox to another: pass the archive on, rind cp A:/x - | "
                              "rind cp - B:/y"
                            : "neither is in a sandbox: write that one as NAME:/PATH");
-    r = split(names[out ? 0 : 1], &place, err);
+    r = split_place(names[out ? 0 : 1], &place, err);
     if (r == 0)
         r = remote_open(&args->remote, &c, err);
     if (r < 0)
@@ -340,7 +344,7 @@ static int cp_main(const struct verb *v, const struct globals *g, char **argv)
 
     if (remote_begin(v, &args, argv, 2, 2, "source and target", &names, &status) == VERB_DONE)
         return status;
-    if (copy(&args, names, &skipped, &err) < 0)
+    if (copy_files(&args, names, &skipped, &err) < 0)
         return cli_fail(&err);
     if (skipped > 0)
         return cli_failf("cp: %zu of its entries could not be copied; all others were", skipped);

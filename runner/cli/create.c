@@ -1,4 +1,4 @@
-/* rind create: a sandbox that the daemon keeps. */
+/* rind create: makes a sandbox that the daemon keeps. */
 
 #include <errno.h>
 #include <stddef.h>
@@ -10,7 +10,7 @@
 #include "json/parse.h"
 #include "spec/spec.h"
 
-static int on_attach(void *target, const struct opt *o, const char *text, struct err *err)
+static int opt_attach(void *target, const struct opt *o, const char *text, struct err *err)
 {
     (void)o;
     (void)text;
@@ -22,7 +22,7 @@ static int on_attach(void *target, const struct opt *o, const char *text, struct
 static const struct opt create_options[] = {
     {.name = "attach",
      .letter = 'a',
-     .set = on_attach,
+     .set = opt_attach,
      .help = "Hand the command's output to who attaches (rind attach, rind start --attach) instead "
              "of to a log; --tty and --interactive imply it. It waits while nobody is attached"},
     {0},
@@ -54,7 +54,8 @@ static const struct example examples[] = {
     {0},
 };
 
-static int create(const struct sandbox_args *args, char **operands, bool dashes, struct err *err)
+static int create_sandbox(const struct sandbox_args *args, char **operands, bool dashes,
+                          struct err *err)
 {
     auto_client struct client *c = NULL;
     auto_ptr(json_decref) json_t *root = NULL;
@@ -97,8 +98,9 @@ static int create_main(const struct verb *v, const struct globals *g, char **arg
     if (args.spec == NULL)
         return cli_failf("out of memory");
     if (verb_begin(v, &args, argv, &rest, &status) == VERB_GO)
-        status = create(&args, rest.operands, rest.dashes, &err) < 0 ? cli_fail_image(&err, &rest)
-                                                                     : cli_flush(0);
+        status = create_sandbox(&args, rest.operands, rest.dashes, &err) < 0
+                     ? cli_fail_image(&err, &rest)
+                     : cli_flush(0);
     spec_free(args.spec);
     return status;
 }

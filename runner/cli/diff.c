@@ -1,4 +1,4 @@
-/* rind diff: what a sandbox has changed of the files that it was started on. */
+/* rind diff: lists what a sandbox has changed against its root file system. */
 
 #include <errno.h>
 #include <stdio.h>
@@ -22,7 +22,7 @@ static const struct example examples[] = {
     {0},
 };
 
-static int print(const json_t *list)
+static int print_changes(const json_t *list)
 {
     static const char *const titles[] = {"CHANGE", "PATH", NULL};
     auto_table struct table *t = table_new(titles);
@@ -56,7 +56,7 @@ static int diff_main(const struct verb *v, const struct globals *g, char **argv)
         return cli_fail(&err);
     if (args.json)
         print_json(json_incref(json_object_get(root, "changes")));
-    else if (print(json_object_get(root, "changes")) < 0)
+    else if (print_changes(json_object_get(root, "changes")) < 0)
         return cli_failf("diff: out of memory");
     return cli_flush(0);
 }

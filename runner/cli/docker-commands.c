@@ -1,4 +1,4 @@
-/* The commands of rind docker, each one request or two. */
+/* The commands of rind docker; each makes one or two requests. */
 #include <errno.h>
 #include <inttypes.h>
 #include <stdio.h>
@@ -17,8 +17,8 @@
 
 enum { SHORT_ID = 12, PASSWORD_MAX = 64 << 10 };
 
-static int get(struct client *c, const char *format, const char *name, json_t **ret,
-               struct err *err)
+static int docker_get(struct client *c, const char *format, const char *name, json_t **ret,
+                      struct err *err)
 {
     auto_buf struct buf url = BUF_INIT(URL_MAX);
     int r = url_make(&url, format, name);
@@ -27,9 +27,9 @@ static int get(struct client *c, const char *format, const char *name, json_t **
                  : client_json(c, "GET", url.data, NULL, ret, err);
 }
 
-/* An answer that is a list. */
-static int ask_list(struct client *c, const char *method, const char *target, json_t **ret,
-                    struct err *err)
+/* Sends a request that is answered by a JSON list. */
+static int request_list(struct client *c, const char *method, const char *target, json_t **ret,
+                        struct err *err)
 {
     const struct client_request request = {.method = method, .target = target};
     auto_buf struct buf all = BUF_INIT(CLIENT_JSON_MAX);
@@ -54,7 +54,7 @@ static int get_list(struct client *c, const char *format, const char *name, json
     auto_buf struct buf url = BUF_INIT(URL_MAX);
     int r = url_make(&url, format, name);
 
-    return r < 0 ? err_errno(err, r, "%.64s", name) : ask_list(c, "GET", url.data, ret, err);
+    return r < 0 ? err_errno(err, r, "%.64s", name) : request_list(c, "GET", url.data, ret, err);
 }
 
 static int one_operand(char **operands, const char *what, struct err *err)
@@ -64,7 +64,7 @@ static int one_operand(char **operands, const char *what, struct err *err)
     return err_set(err, -EINVAL, "%s is needed, and nothing else", what);
 }
 
-/* {"label":["a=b"]} of NAME=VALUEs. */
+/* Converts --filter NAME=VALUE options to JSON: {"label":["a=b"]}. */
 static int filters_text(const struct docker_args *args, char **ret, struct err *err)
 {
     auto_ptr(json_decref) json_t *root = json_object();
@@ -89,7 +89,7 @@ static int filters_text(const struct docker_args *args, char **ret, struct err *
     return *ret != NULL ? 0 : err_errno(err, -ENOMEM, "--filter");
 }
 
-/* "sha256:0123…" as people see it. */
+/* The id as docker shows it; whole: not shortened. */
 static json_t *short_id(const char *id, bool whole)
 {
     if (strncmp(id, "sha256:", 7) == 0 && !whole)
@@ -159,7 +159,10 @@ static int cmd_context_ls(struct client *c, struct docker_args *args, char **ope
     return r < 0 ? r : 0;
 }
 
-/* The password is read, as who gives it expects, and dropped: there is nobody to show it to. */
+/*
+ * Reads and discards the password from stdin, as docker would read it; there are no registries to
+ * use it.
+ */
 static int cmd_login(struct client *c, struct docker_args *args, char **operands, struct err *err)
 {
     char password[4096];
@@ -197,7 +200,7 @@ static int cmd_pull(struct client *c, struct docker_args *args, char **operands,
     return r;
 }
 
-/* "name:tag" into both; a port of a registry is no tag. */
+/* Splits "name:tag"; the colon of a registry's port does not count. */
 static int split_name(const char *text, char *name, size_t size, const char **ret_tag)
 {
     const char *colon = strrchr(text, ':');
@@ -240,7 +243,7 @@ static int cmd_image_inspect(struct client *c, struct docker_args *args, char **
     for (; r >= 0 && *operands != NULL; operands++) {
         json_t *root = NULL;
 
-        r = get(c, "/images/%s/json", *operands, &root, err);
+        r = docker_get(c, "/images/%s/json", *operands, &root, err);
         if (r == 0)
             r = docker_print(args, root, err);
         if (root != NULL)
@@ -251,7 +254,7 @@ static int cmd_image_inspect(struct client *c, struct docker_args *args, char **
     return r < 0 ? r : 0;
 }
 
-/* One row for each name of an image; fields as docker's. */
+/* A row for each name of an image; fields as docker's. */
 static json_t *image_row(const json_t *image, const char *name, const struct docker_args *args)
 {
     const char *colon = strrchr(name, ':');
@@ -340,7 +343,7 @@ static int cmd_rmi(struct client *c, struct docker_args *args, char **operands, 
         size_t i;
 
         if (url_make(&url, args->force ? "/images/%s?force=1" : "/images/%s", *operands) < 0 ||
-            ask_list(c, "DELETE", url.data, &list, err) < 0) {
+            request_list(c, "DELETE", url.data, &list, err) < 0) {
             failed = docker_sentence("%s", err->msg);
             continue;
         }
@@ -351,7 +354,7 @@ static int cmd_rmi(struct client *c, struct docker_args *args, char **operands, 
     return failed;
 }
 
-/* What is in the store: nothing else can be asked. */
+/* Answers from the store; there are no registries to ask. */
 static int cmd_manifest_inspect(struct client *c, struct docker_args *args, char **operands,
                                 struct err *err)
 {
@@ -360,7 +363,7 @@ static int cmd_manifest_inspect(struct client *c, struct docker_args *args, char
 
     (void)args;
     if (r == 0)
-        r = get(c, "/v1/images/inspect?name=%s", operands[0], &image, err);
+        r = docker_get(c, "/v1/images/inspect?name=%s", operands[0], &image, err);
     if (r == -ENOENT)
         return err_set(err, r,
                        "manifest inspect: %.255s is not in the store, and there are no "

@@ -1,4 +1,4 @@
-/* rind docker-env: what a shell needs, so that programs which want Docker find rind. */
+/* rind docker-env: prints the environment variables with which Docker's clients find rind. */
 #include <errno.h>
 #include <stddef.h>
 #include <stdio.h>
@@ -28,8 +28,8 @@ static const struct example examples[] = {
     {0},
 };
 
-/* A path in single quotes, for any shell of POSIX's. */
-static void export(const char *name, const char *prefix, const char *value)
+/* Prints an assignment in single quotes, valid in every POSIX shell. */
+static void print_export(const char *name, const char *prefix, const char *value)
 {
     (void)printf("export %s='%s", name, prefix);
     for (; *value != '\0'; value++)
@@ -40,7 +40,10 @@ static void export(const char *name, const char *prefix, const char *value)
     (void)puts("'");
 }
 
-/* dir/docker, a link to this program; what is there and leads elsewhere is somebody's own. */
+/*
+ * Creates dir/docker, a link to this program. An existing link to another target is left alone:
+ * -EEXIST.
+ */
 static int make_link(const char *dir, char *ret, size_t size)
 {
     char self[CLI_PATH_MAX], there[CLI_PATH_MAX];
@@ -60,7 +63,7 @@ static int make_link(const char *dir, char *ret, size_t size)
     return strcmp(there, self) == 0 ? 0 : -EEXIST;
 }
 
-/* In the socket's directory, unless others could put a program of theirs in the link's place. */
+/* Links in the socket's directory, unless other users could replace the link there. */
 static int link_beside(const char *socket, char *ret, size_t size)
 {
     char dir[REMOTE_PATH_MAX];
@@ -98,13 +101,13 @@ static int env_main(const struct verb *v, const struct globals *g, char **argv)
         r = cli_dirs(g, &dirs, &err);
     if (r < 0)
         return cli_fail(&err);
-    export("DOCKER_HOST", "unix://", socket);
-    export("WRANGLER_DOCKER_HOST", "unix://", socket);
+    print_export("DOCKER_HOST", "unix://", socket);
+    print_export("WRANGLER_DOCKER_HOST", "unix://", socket);
     r = link_beside(socket, link, sizeof(link));
     if (r < 0)
         r = make_link(dirs.state, link, sizeof(link));
     if (r == 0)
-        export("WRANGLER_DOCKER_BIN", "", link);
+        print_export("WRANGLER_DOCKER_BIN", "", link);
     else
         (void)fprintf(stderr,
                       "rind: no link by the name docker could be made (%s): make one to rind "

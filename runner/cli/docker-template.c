@@ -1,3 +1,8 @@
+/*
+ * The subset of Go templates behind docker's --format. Pure functions; the parser recurses for each
+ * range.
+ */
+
 #include "cli/docker-template.h"
 
 #include <ctype.h>
@@ -17,13 +22,13 @@ struct run {
     struct err *err;
 };
 
-/* One {{ }} in words; a quoted text is one. */
+/* One {{ }} action, split into words; a quoted text is one word. */
 struct action {
     char words[WORDS_MAX][WORD_BYTES];
     size_t count;
 };
 
-static int wrong(const struct run *r, const char *at, size_t len)
+static int template_error(const struct run *r, const char *at, size_t len)
 {
     return err_set(r->err, -EINVAL, "--format: \"%.*s\" is not understood",
                    (int)(len < WORD_BYTES ? len : WORD_BYTES), at);
@@ -43,7 +48,7 @@ static size_t word_end(const char *at, const char *end)
     return (size_t)(p - at);
 }
 
-static int split(const struct run *r, const char *at, const char *end, struct action *ret)
+static int split_action(const struct run *r, const char *at, const char *end, struct action *ret)
 {
     const char *begin = at;
 
@@ -58,15 +63,15 @@ static int split(const struct run *r, const char *at, const char *end, struct ac
         n = word_end(at, end);
         skip = *at == '"';
         if (ret->count == WORDS_MAX || n - 2 * skip >= WORD_BYTES)
-            return wrong(r, begin, (size_t)(end - begin));
+            return template_error(r, begin, (size_t)(end - begin));
         (void)memcpy(ret->words[ret->count], at + skip, n - 2 * skip);
         ret->words[ret->count++][n - 2 * skip] = '\0';
         at += n;
     }
 }
 
-/* ".A.B" of what is at hand; NULL where there is no such member. */
-static json_t *find(json_t *here, const char *path)
+/* Looks up ".A.B" in the current value; NULL if there is no such member. */
+static json_t *find_member(json_t *here, const char *path)
 {
     char name[WORD_BYTES];
 
@@ -90,7 +95,7 @@ static int put_json(const struct run *r, const json_t *value)
     return text == NULL ? err_errno(r->err, -ENOMEM, "--format") : buf_append_str(r->out, text);
 }
 
-static int put(const struct run *r, const json_t *value)
+static int put_value(const struct run *r, const json_t *value)
 {
     if (value == NULL)
         return buf_append_str(r->out, "<no value>");
@@ -99,14 +104,14 @@ static int put(const struct run *r, const json_t *value)
     return put_json(r, value);
 }
 
-static size_t length(const json_t *value)
+static size_t value_length(const json_t *value)
 {
     if (json_is_string(value))
         return json_string_length(value);
     return json_is_array(value) ? json_array_size(value) : json_object_size(value);
 }
 
-static int join(const struct run *r, const json_t *list, const char *between)
+static int put_joined(const struct run *r, const json_t *list, const char *between)
 {
     json_t *element;
     size_t i;
@@ -116,38 +121,40 @@ static int join(const struct run *r, const json_t *list, const char *between)
         if (i > 0)
             n = buf_append_str(r->out, between);
         if (n == 0)
-            n = put(r, element);
+            n = put_value(r, element);
         if (n < 0)
             return n;
     }
     return 0;
 }
 
-static int act(const struct run *r, const struct action *a, json_t *here, const char *at,
-               size_t len)
+static int run_action(const struct run *r, const struct action *a, json_t *here, const char *at,
+                      size_t len)
 {
     const char *first = a->count > 0 ? a->words[0] : "";
 
     if (a->count == 1 && first[0] == '.')
-        return put(r, find(here, first));
+        return put_value(r, find_member(here, first));
     if (a->count >= 2 && a->words[1][0] != '.')
-        return wrong(r, at, len);
+        return template_error(r, at, len);
     if (a->count == 2 && strcmp(first, "json") == 0) {
-        json_t *value = find(here, a->words[1]);
+        json_t *value = find_member(here, a->words[1]);
 
         return value != NULL ? put_json(r, value) : buf_append_str(r->out, "null");
     }
     if (a->count == 2 && strcmp(first, "len") == 0)
-        return buf_printf(r->out, "%zu", length(find(here, a->words[1])));
+        return buf_printf(r->out, "%zu", value_length(find_member(here, a->words[1])));
     if (a->count == 3 && strcmp(first, "join") == 0)
-        return join(r, find(here, a->words[1]), a->words[2]);
-    return wrong(r, at, len);
+        return put_joined(r, find_member(here, a->words[1]), a->words[2]);
+    return template_error(r, at, len);
 }
 
-static int render(const struct run *r, const char **at, json_t *here, unsigned depth, bool write);
+static int render_text(const struct run *r, const char **at, json_t *here, unsigned depth,
+                       bool write);
 
-/* Once for each element; the text is gone through once more for none. */
-static int each(const struct run *r, const char **at, json_t *list, unsigned depth, bool write)
+/* Renders the body for each element. For an empty list the body is parsed once without output. */
+static int render_range(const struct run *r, const char **at, json_t *list, unsigned depth,
+                        bool write)
 {
     const char *begin = *at;
     size_t count = write ? json_array_size(list) : 0;
@@ -155,16 +162,17 @@ static int each(const struct run *r, const char **at, json_t *list, unsigned dep
 
     for (size_t i = 0; n == 0 && i < count; i++) {
         *at = begin;
-        n = render(r, at, json_array_get(list, i), depth + 1, true);
+        n = render_text(r, at, json_array_get(list, i), depth + 1, true);
     }
     if (n < 0 || count > 0)
         return n;
     *at = begin;
-    return render(r, at, list, depth + 1, false);
+    return render_text(r, at, list, depth + 1, false);
 }
 
-/* Up to the end of the text, or (depth > 0) behind {{end}}. */
-static int render(const struct run *r, const char **at, json_t *here, unsigned depth, bool write)
+/* Renders up to the end of the text, or (depth > 0) behind {{end}}. */
+static int render_text(const struct run *r, const char **at, json_t *here, unsigned depth,
+                       bool write)
 {
     while (**at != '\0') {
         const char *open = strstr(*at, "{{"), *close = open != NULL ? strstr(open, "}}") : NULL;
@@ -176,15 +184,15 @@ static int render(const struct run *r, const char **at, json_t *here, unsigned d
         if (n < 0 || open == NULL)
             return n;
         if (close == NULL || depth == TEMPLATE_DEPTH_MAX)
-            return wrong(r, open, strlen(open));
-        n = split(r, open + 2, close, &a);
+            return template_error(r, open, strlen(open));
+        n = split_action(r, open + 2, close, &a);
         *at = close + 2;
         if (n == 0 && a.count == 1 && strcmp(a.words[0], "end") == 0)
-            return depth > 0 ? 0 : wrong(r, open, (size_t)(close + 2 - open));
+            return depth > 0 ? 0 : template_error(r, open, (size_t)(close + 2 - open));
         if (n == 0 && a.count == 2 && strcmp(a.words[0], "range") == 0)
-            n = each(r, at, find(here, a.words[1]), depth, write);
+            n = render_range(r, at, find_member(here, a.words[1]), depth, write);
         else if (n == 0 && write)
-            n = act(r, &a, here, open, (size_t)(close + 2 - open));
+            n = run_action(r, &a, here, open, (size_t)(close + 2 - open));
         if (n < 0)
             return n;
     }
@@ -195,5 +203,5 @@ int docker_template(const char *format, json_t *root, struct buf *out, struct er
 {
     const struct run r = {.out = out, .err = err};
 
-    return render(&r, &format, root, 0, true);
+    return render_text(&r, &format, root, 0, true);
 }

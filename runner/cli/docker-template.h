@@ -1,12 +1,13 @@
 #pragma once
 
 /*
- * What scripts write behind docker's --format, as far as they do: text, and in braces
+ * Expands the templates that scripts pass to docker's --format, as far as rind supports them: text,
+ * and in braces
  *
- *     .A.B    a member; .    the whole; json X    X as JSON; len X    how many; join X "S"
- *     range X … end          once for each element, which is . within it
+ *     .A.B    a member; .    the whole; json X    X as JSON; len X    length; join X "S"
+ *     range X … end          once for each element, which is . inside
  *
- * Pure. Anything else is an error that quotes it.
+ * Pure. Unsupported actions are an error that quotes them.
  */
 
 #include <jansson.h>
@@ -16,5 +17,5 @@ struct err;
 
 enum { TEMPLATE_DEPTH_MAX = 8, TEMPLATE_OUT_MAX = 16 << 20 };
 
-/* Appends to out. -EINVAL. */
+/* Appends the expanded text to out. -EINVAL: err quotes the faulty part. */
 int docker_template(const char *format, json_t *root, struct buf *out, struct err *err);

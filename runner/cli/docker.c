@@ -1,8 +1,7 @@
 /*
- * rind docker: takes the place of the docker command for programs that call it (wrangler,
- * miniflare, scripts). As docker itself, it is `rind docker` or rind called by the name "docker",
- * through a link. People are better served by Docker's own command with DOCKER_HOST, which rind
- * answers.
+ * rind docker: replaces the docker command for programs that call it (wrangler, miniflare,
+ * scripts). It runs as `rind docker`, or when rind is called by the name "docker" through a link.
+ * People should prefer Docker's own command with DOCKER_HOST, which rind serves.
  */
 #include "cli/docker.h"
 
@@ -64,8 +63,7 @@ static const struct example examples[] = {
 
 enum option_kind { OPTION_FLAG = 1, OPTION_TEXT, OPTION_LIST, OPTION_IGNORED };
 
-/* letter: how docker_command.options names it, and how it is written short where that is so in
- * docker. */
+/* letter: key in docker_command.options, and the short option if is_short. */
 static const struct option {
     char letter;
     const char *name;
@@ -120,9 +118,9 @@ static int set_option(const struct option *o, const char *value, struct docker_a
     return 0;
 }
 
-/* "-aq": flags alone. */
-static int take_flags(const struct docker_command *cmd, char ***argv, struct docker_args *args,
-                      struct err *err)
+/* A group of flags, such as "-aq". */
+static int parse_flags(const struct docker_command *cmd, char ***argv, struct docker_args *args,
+                       struct err *err)
 {
     for (const char *at = **argv + 1; *at != '\0'; at++) {
         const struct option *o = find_option(cmd, at, 1);
@@ -136,9 +134,9 @@ static int take_flags(const struct docker_command *cmd, char ***argv, struct doc
     return 0;
 }
 
-/* One argument that begins with '-': moves *argv behind it and its value. */
-static int take_option(const struct docker_command *cmd, char ***argv, struct docker_args *args,
-                       struct err *err)
+/* Parses one argument that begins with '-'; moves *argv behind it and its value. */
+static int parse_option(const struct docker_command *cmd, char ***argv, struct docker_args *args,
+                        struct err *err)
 {
     const char *text = **argv, *name = text + strspn(text, "-"), *value = NULL;
     size_t len = strcspn(name, "=");
@@ -151,7 +149,7 @@ static int take_option(const struct docker_command *cmd, char ***argv, struct do
     if (name[is_long ? len : 1] == '=')
         value = name + (is_long ? len : 1) + 1;
     else if (!is_long && name[1] != '\0' && o->kind == OPTION_FLAG)
-        return take_flags(cmd, argv, args, err);
+        return parse_flags(cmd, argv, args, err);
     else if (!is_long && name[1] != '\0')
         value = name + 1;
     else if (o->kind != OPTION_FLAG && (value = *++*argv) == NULL)
@@ -160,9 +158,9 @@ static int take_option(const struct docker_command *cmd, char ***argv, struct do
     return set_option(o, value, args, err);
 }
 
-/* Options stand anywhere; operands come first in argv afterwards. */
-static int parse(const struct docker_command *cmd, char **argv, struct docker_args *args,
-                 struct err *err)
+/* Options and operands may be mixed; moves the operands to the front of argv. */
+static int parse_options(const struct docker_command *cmd, char **argv, struct docker_args *args,
+                         struct err *err)
 {
     char **keep = argv;
     int r = 0;
@@ -171,7 +169,7 @@ static int parse(const struct docker_command *cmd, char **argv, struct docker_ar
         if (cmd->options == NULL || (*argv)[0] != '-' || (*argv)[1] == '\0')
             *keep++ = *argv++;
         else
-            r = take_option(cmd, &argv, args, err);
+            r = parse_option(cmd, &argv, args, err);
     }
     *keep = NULL;
     return r;
@@ -222,7 +220,7 @@ int docker_print(const struct docker_args *args, json_t *root, struct err *err)
     return 1;
 }
 
-/* *ret_path: of the socket. */
+/* ret: path of the socket. */
 static int find_engine(const struct docker_verb_args *args, char ret[REMOTE_PATH_MAX],
                        struct err *err)
 {
@@ -243,21 +241,22 @@ static int find_engine(const struct docker_verb_args *args, char ret[REMOTE_PATH
     return r;
 }
 
-static int fail(const struct err *err)
+static int docker_fail(const struct err *err)
 {
     return docker_sentence("%s", err->msg[0] != '\0' ? err->msg : strerror(-err->code));
 }
 
-static int run(const struct docker_command *cmd, const struct docker_verb_args *args, char **argv)
+static int docker_run(const struct docker_command *cmd, const struct docker_verb_args *args,
+                      char **argv)
 {
     struct docker_args options_ = {.format = NULL};
     char path[REMOTE_PATH_MAX];
     auto_client struct client *c = NULL;
     struct err err = ERR_NONE;
-    int r = parse(cmd, argv, &options_, &err);
+    int r = parse_options(cmd, argv, &options_, &err);
 
     if (r < 0) {
-        (void)fail(&err);
+        (void)docker_fail(&err);
         return EXIT_USAGE;
     }
     r = find_engine(args, path, &err);
@@ -265,7 +264,7 @@ static int run(const struct docker_command *cmd, const struct docker_verb_args *
         r = client_open(path, &c, &err);
     if (r == 0)
         r = cmd->main(c, &options_, argv, &err);
-    return r < 0 ? fail(&err) : cli_flush(r);
+    return r < 0 ? docker_fail(&err) : cli_flush(r);
 }
 
 static int verb_docker_main(const struct verb *v, const struct globals *g, char **argv)
@@ -286,7 +285,7 @@ static int verb_docker_main(const struct verb *v, const struct globals *g, char 
                                "Docker's own docker works with rind (DOCKER_HOST)",
                                rest.operands[0], rest.operands[1] != NULL ? " " : "",
                                rest.operands[1] != NULL ? rest.operands[1] : "");
-    return run(cmd, &args, rest.operands + words);
+    return docker_run(cmd, &args, rest.operands + words);
 }
 
 int docker_main(char **argv)

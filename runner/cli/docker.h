@@ -1,6 +1,9 @@
 #pragma once
 
-/* `rind docker`: the commands of Docker's that other programs call, as a client of its API. */
+/*
+ * `rind docker`: the commands of docker that programs call, implemented as a client of Docker's
+ * API.
+ */
 
 #include <jansson.h>
 #include <stdbool.h>
@@ -10,9 +13,9 @@
 struct client;
 struct err;
 
-enum { DOCKER_VALUES_MAX = 16 /* of one option that may be repeated */ };
+enum { DOCKER_VALUES_MAX = 16 /* most values of one repeatable option */ };
 
-/* What the options of all commands come to; each command knows some. */
+/* Values of the options of all commands; each command accepts some. */
 struct docker_args {
     const char *format, *username, *password;
     const char *filters[DOCKER_VALUES_MAX];
@@ -21,20 +24,20 @@ struct docker_args {
 };
 
 struct docker_command {
-    const char *name, *sub; /* "image", "inspect"; sub NULL: a word alone */
-    const char *options;    /* those that it takes: letters of the table in docker.c */
+    const char *name, *sub; /* "image", "inspect"; sub NULL: a single word */
+    const char *options;    /* accepted options: letters of the table in docker.c */
     int (*main)(struct client *c, struct docker_args *args, char **operands, struct err *err);
-    bool offline; /* asks nobody */
+    bool offline; /* needs no daemon */
 };
 
-extern const struct docker_command docker_commands[]; /* ended by {0} */
+extern const struct docker_command docker_commands[]; /* ends with {0} */
 
-/* Prints root by --format, if that was given: 1; else 0. */
+/* Prints root by --format and returns 1, or returns 0 if --format was not given. */
 int docker_print(const struct docker_args *args, json_t *root, struct err *err);
-/* A sentence on stderr, and the status of a command that failed. */
+/* Prints one sentence on stderr; returns the exit status of a failed command. */
 int docker_sentence(const char *fmt, ...) __attribute__((format(printf, 1, 2)));
-/* Where the engine is, as Docker writes it: "unix:///run/rind/rind.sock". */
+/* Address of the engine in Docker's form: "unix:///run/rind/rind.sock". */
 extern char docker_address[REMOTE_PATH_MAX + 8];
 
-/* As `docker` would be called. */
+/* Entry point when called by the name `docker`. Returns the exit status. */
 int docker_main(char **argv);

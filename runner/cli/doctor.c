@@ -1,4 +1,4 @@
-/* rind doctor: the report of core/doctor.h as a table for people or JSON for programs. */
+/* rind doctor: prints the report of core/doctor.h as a table, or as JSON. */
 
 #include "core/doctor.h"
 
@@ -86,8 +86,11 @@ static void print_host(const struct doctor_report *r)
     print_paths("copies", r->host->files);
 }
 
-/* What a daemon says, if one answers; NULL else: the host is looked at without it. */
-static int ask_daemon(const struct remote *r, json_t **ret, struct err *err)
+/*
+ * Asks a running daemon for broken sandboxes. *ret stays NULL if no daemon answers; the host is
+ * checked anyway.
+ */
+static int get_broken(const struct remote *r, json_t **ret, struct err *err)
 {
     auto_ptr(json_decref) json_t *root = NULL;
     auto_client struct client *c = NULL;
@@ -120,7 +123,7 @@ static void print_broken(const json_t *broken)
         (void)printf("  %s %s: %s\n", member(s, "id"), member(s, "name"), member(s, "error"));
 }
 
-/* As the daemon's own report has it. */
+/* Encoded as in the daemon's own report. */
 static json_t *encode_broken(const json_t *broken)
 {
     json_t *list = json_array(), *s;
@@ -182,7 +185,7 @@ static int doctor_main(const struct verb *v, const struct globals *g, char **arg
         return status;
     if (rest.operands[0] != NULL)
         return cli_failf("%.64s: doctor takes no operand", rest.operands[0]);
-    if (ask_daemon(&args, &broken, &err) < 0 || cli_dirs(&args.globals, &dirs, &err) < 0 ||
+    if (get_broken(&args, &broken, &err) < 0 || cli_dirs(&args.globals, &dirs, &err) < 0 ||
         doctor_run(dirs.state, &report, &err) < 0)
         return cli_fail(&err);
 

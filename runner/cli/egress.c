@@ -1,4 +1,4 @@
-/* rind egress: shows, or changes, what a sandbox may send where. */
+/* rind egress: shows or changes the egress rules of a sandbox. */
 #include "policy/egress.h"
 
 #include <errno.h>
@@ -47,7 +47,7 @@ static int read_rules(const char *path, json_t **ret, struct err *err)
     return r < 0 ? err_wrap(err, r, "%s", path) : 0;
 }
 
-static int exchange(const struct remote *args, char **operands, json_t **ret, struct err *err)
+static int exchange_rules(const struct remote *args, char **operands, json_t **ret, struct err *err)
 {
     auto_buf struct buf url = BUF_INIT(URL_MAX);
     auto_client struct client *c = NULL;
@@ -78,7 +78,7 @@ static int egress_main(const struct verb *v, const struct globals *g, char **arg
 
     if (remote_begin(v, &args, argv, 1, 2, "sandbox", &operands, &status) == VERB_DONE)
         return status;
-    if (exchange(&args, operands, &root, &err) < 0)
+    if (exchange_rules(&args, operands, &root, &err) < 0)
         return cli_fail(&err);
     if (args.json)
         print_json_line(root);

@@ -1,3 +1,5 @@
+/* The parser behind event_stream.h. */
+
 #include "cli/event_stream.h"
 
 #include <errno.h>
@@ -34,8 +36,10 @@ static void set_text(char text[EVENT_NAME_MAX], const char *value)
     (void)snprintf(text, EVENT_NAME_MAX, "%s", value);
 }
 
-/* One line without its end. A comment (a heartbeat) has no name. */
-static int take_line(struct event_stream *s, event_fn *fn, void *data, struct err *err)
+/*
+ * Parses one line, without its newline. A comment (the heartbeat) starts with ':' and is ignored.
+ */
+static int parse_line(struct event_stream *s, event_fn *fn, void *data, struct err *err)
 {
     char *line = s->line.data, *value;
     int r = 0;
@@ -84,7 +88,7 @@ int event_stream_feed(struct event_stream *s, const char *bytes, size_t len, eve
         len--;
         if (s->line.len > 0 && s->line.data[s->line.len - 1] == '\r')
             s->line.data[--s->line.len] = '\0';
-        r = take_line(s, fn, data, err);
+        r = parse_line(s, fn, data, err);
         if (r < 0)
             return r;
         s->line.len = 0;

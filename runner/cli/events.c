@@ -1,4 +1,4 @@
-/* rind events: what happens to sandboxes. */
+/* rind events: prints events of sandboxes. */
 
 #include <errno.h>
 #include <stddef.h>
@@ -18,10 +18,10 @@ struct events_args {
     struct remote remote; /* first */
     struct buf query;     /* "type=…&" */
     const char *since;
-    bool all; /* --since 0: what is not kept any more is no gap to who has named no event */
+    bool all; /* --since 0: a gap before the first kept event is not reported */
 };
 
-static int on_type(void *target, const struct opt *o, const char *text, struct err *err)
+static int opt_type(void *target, const struct opt *o, const char *text, struct err *err)
 {
     struct events_args *args = target;
     int r = url_make(&args->query, "type=%s&", text);
@@ -30,12 +30,14 @@ static int on_type(void *target, const struct opt *o, const char *text, struct e
     return r < 0 ? err_errno(err, r, "%.64s", text) : 0;
 }
 
-static int on_since(void *target, const struct opt *o, const char *text, struct err *err)
+static int opt_since(void *target, const struct opt *o, const char *text, struct err *err)
 {
     (void)o;
     if (text[0] == '\0' || strlen(text) > 18 || strspn(text, "0123456789") != strlen(text))
         return err_set(err, -EINVAL, "\"%.64s\" is no number of an event", text);
-    /* The API takes 0 for "from now on", and begins behind an id that is older than all with a gap.
+    /*
+     * For the API 0 means "from now on". Starting after id 1 gives all kept events, after a gap
+     * event.
      */
     ((struct events_args *)target)->all = strspn(text, "0") == strlen(text);
     ((struct events_args *)target)->since = ((struct events_args *)target)->all ? "1" : text;
@@ -45,7 +47,7 @@ static int on_since(void *target, const struct opt *o, const char *text, struct 
 static const struct opt events_options[] = {
     {.name = "type",
      .arg = "TYPE",
-     .set = on_type,
+     .set = opt_type,
      .flags = OPT_REPEAT,
      .help = "Only events of this type: create, adopt, start, restart, exec, exec_exit, "
              "process_start, process_exit, pause, resume, timeout, inactive, oom, exit, stop, "
@@ -53,7 +55,7 @@ static const struct opt events_options[] = {
              "image_untag, image_remove, network_limit, network_closed, network_open"},
     {.name = "since",
      .arg = "ID",
-     .set = on_since,
+     .set = opt_since,
      .help = "Also those behind this id, as far as they are kept; with 0 all that are. Default: "
              "from now on"},
     {0},
@@ -82,7 +84,8 @@ static void print_detail(json_t *detail)
     }
 }
 
-static int on_event(void *data, const char *name, const char *text, size_t len, struct err *err)
+static int on_stream_event(void *data, const char *name, const char *text, size_t len,
+                           struct err *err)
 {
     const struct events_args *args = data;
     auto_ptr(json_decref) json_t *root = NULL;
@@ -95,7 +98,9 @@ static int on_event(void *data, const char *name, const char *text, size_t len, 
         return 0;
     if (args->remote.json) {
         if (json_object_get(root, "type") == NULL)
-            (void)json_object_set_new(root, "type", json_string(name)); /* gap, dropped */
+            (void)json_object_set_new(
+                root, "type",
+                json_string(name)); /* gap and dropped events have no type of their own */
         print_json_line(json_incref(root));
     } else if (json_object_get(root, "id") == NULL) {
         (void)printf("%s", name);
@@ -110,7 +115,7 @@ static int on_event(void *data, const char *name, const char *text, size_t len, 
     return fflush(stdout) == 0 ? 0 : err_errno(err, -errno, "standard output");
 }
 
-static int show(struct events_args *args, const char *name)
+static int show_events(struct events_args *args, const char *name)
 {
     auto_buf struct buf url = BUF_INIT(URL_MAX);
     struct err err = ERR_NONE;
@@ -122,8 +127,8 @@ static int show(struct events_args *args, const char *name)
         r = url_make(&url, "sandbox=%s&", name);
     if (r < 0)
         return cli_failf("%.64s: too long", name != NULL ? name : "--type");
-    url.data[--url.len] = '\0'; /* the last & or ? */
-    r = follow(&args->remote, url.data, args->since, on_event, args, &err);
+    url.data[--url.len] = '\0'; /* removes the trailing & or ? */
+    r = follow(&args->remote, url.data, args->since, on_stream_event, args, &err);
     return cli_flush(r < 0 ? cli_fail(&err) : 0);
 }
 
@@ -134,7 +139,7 @@ static int events_main(const struct verb *v, const struct globals *g, char **arg
     int status;
 
     if (remote_begin(v, &args, argv, 0, 1, "", &names, &status) == VERB_GO)
-        status = show(&args, names[0]);
+        status = show_events(&args, names[0]);
     buf_done(&args.query);
     return status;
 }

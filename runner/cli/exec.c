@@ -21,7 +21,7 @@
 struct exec_args {
     struct remote remote; /* first */
     struct attached_options attached;
-    struct spec *spec; /* owned: env, cwd, user, by the parsers that run uses */
+    struct spec *spec; /* owned: env, cwd, user, parsed as for rind run */
     int64_t timeout_ms;
     bool detach;
 };
@@ -41,7 +41,7 @@ SPEC_HANDLER(spec_add_env_file);
 SPEC_HANDLER(spec_set_workdir);
 SPEC_HANDLER(spec_set_user);
 
-static int on_timeout(void *target, const struct opt *o, const char *text, struct err *err)
+static int opt_timeout(void *target, const struct opt *o, const char *text, struct err *err)
 {
     (void)o;
     return parse_duration("timeout", text, &((struct exec_args *)target)->timeout_ms, err);
@@ -65,7 +65,7 @@ static const struct opt exec_options[] = {
       .help = "Start the command in DIR (default: where the sandbox's own began)" },
     { .name = "user",        .letter = 'u', .arg = "USER[:GROUP]", .set = on_spec_set_user,
       .help = "Run the command as USER (default: as the sandbox's own)" },
-    { .name = "timeout",     .arg = "TIME", .set = on_timeout,
+    { .name = "timeout",     .arg = "TIME", .set = opt_timeout,
       .help = "Kill the command, and all that it has started, after TIME" },
     { .name = "detach",      .letter = 'd', .set = opt_flag,
       .off = offsetof(struct exec_args, detach),
@@ -179,8 +179,8 @@ static int run_detached(struct client *c, const char *target, json_t *body)
     return cli_flush(0);
 }
 
-/* The daemon keeps how it ended for who may come back: nobody does. */
-static void forget(struct client *c, const char *target)
+/* Removes the daemon's record of the exit status, which is kept for reattaching clients. */
+static void forget_exec(struct client *c, const char *target)
 {
     (void)client_json(c, "DELETE", target, NULL, NULL, NULL);
 }
@@ -219,7 +219,7 @@ static int run_attached(const struct exec_args *args, struct client *c, const ch
     if (r < 0)
         (void)cli_fail(&err);
     if (!end.detached)
-        forget(c, one.data);
+        forget_exec(c, one.data);
     attached_explain(&end, name, id, args->timeout_ms);
     return end.status;
 }

@@ -60,7 +60,8 @@ static int make_body(const struct expose_args *args, const char *port, json_t **
     return *ret != NULL ? 0 : err_set(err, -EINVAL, "expose: an option is not UTF-8");
 }
 
-static int expose(const struct expose_args *args, char **operands, json_t **ret, struct err *err)
+static int expose_port(const struct expose_args *args, char **operands, json_t **ret,
+                       struct err *err)
 {
     auto_client struct client *c = NULL;
     auto_ptr(json_decref) json_t *body = NULL;
@@ -81,7 +82,7 @@ static int expose_main(const struct verb *v, const struct globals *g, char **arg
 
     if (remote_begin(v, &args, argv, 2, 2, "sandbox and port", &operands, &status) == VERB_DONE)
         return status;
-    if (expose(&args, operands, &root, &err) < 0)
+    if (expose_port(&args, operands, &root, &err) < 0)
         return cli_fail(&err);
     if (json_is_false(json_object_get(root, "served")))
         (void)fprintf(stderr, "rind: the daemon has no gateway, without which the URL leads "

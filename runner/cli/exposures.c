@@ -1,4 +1,4 @@
-/* rind exposures: the ports that preview URLs lead to. */
+/* rind exposures: lists the ports that preview URLs lead to. */
 
 #include <errno.h>
 #include <stddef.h>
@@ -39,9 +39,9 @@ static const struct example examples[] = {
     {0},
 };
 
-/* Adds those of one sandbox, each with the name of the sandbox. */
-static int add_of(struct client *c, const struct exposures_args *args, const json_t *box,
-                  json_t *all, struct err *err)
+/* Appends the exposures of one sandbox to `all`, with the sandbox's name added to each. */
+static int add_exposures(struct client *c, const struct exposures_args *args, const json_t *box,
+                         json_t *all, struct err *err)
 {
     auto_buf struct buf url = BUF_INIT(URL_MAX);
     auto_ptr(json_decref) json_t *root = NULL;
@@ -65,8 +65,8 @@ static int add_of(struct client *c, const struct exposures_args *args, const jso
     return 0;
 }
 
-static int add_of_all(struct client *c, const struct exposures_args *args, json_t *all,
-                      struct err *err)
+static int add_all_exposures(struct client *c, const struct exposures_args *args, json_t *all,
+                             struct err *err)
 {
     const struct list_filter filter = {.query = BUF_INIT(0)};
     auto_ptr(json_decref) json_t *list = NULL;
@@ -75,30 +75,31 @@ static int add_of_all(struct client *c, const struct exposures_args *args, json_
     int r = list_get(c, &filter, &list, err);
 
     json_array_foreach(list, i, box) {
-        r = r == 0 ? add_of(c, args, box, all, err) : r;
-        r = r == -ENOENT ? 0 : r; /* it was removed meanwhile */
+        r = r == 0 ? add_exposures(c, args, box, all, err) : r;
+        r = r == -ENOENT ? 0 : r; /* the sandbox was removed meanwhile */
     }
     return r;
 }
 
-static int get(const struct exposures_args *args, char **names, json_t *all, struct err *err)
+static int get_exposures(const struct exposures_args *args, char **names, json_t *all,
+                         struct err *err)
 {
     auto_client struct client *c = NULL;
     int r = remote_open(&args->remote, &c, err);
 
     if (r == 0 && names[0] == NULL)
-        return add_of_all(c, args, all, err);
+        return add_all_exposures(c, args, all, err);
     for (; r == 0 && *names != NULL; names++) {
         auto_ptr(json_decref) json_t *box = NULL;
 
         r = remote_get(c, "/v1/sandboxes/%s", *names, &box, err);
         if (r == 0)
-            r = add_of(c, args, box, all, err);
+            r = add_exposures(c, args, box, all, err);
     }
     return r;
 }
 
-static int print(const json_t *all)
+static int print_exposures(const json_t *all)
 {
     static const char *const titles[] = {"SANDBOX", "PORT", "URL", NULL};
     auto_table struct table *t = table_new(titles);
@@ -125,11 +126,11 @@ static int exposures_main(const struct verb *v, const struct globals *g, char **
 
     if (remote_begin(v, &args, argv, 0, REMOTE_ANY, "", &names, &status) == VERB_DONE)
         return status;
-    if (get(&args, names, all, &err) < 0)
+    if (get_exposures(&args, names, all, &err) < 0)
         return cli_fail(&err);
     if (args.remote.json)
         print_json(take(all));
-    else if (print(all) < 0)
+    else if (print_exposures(all) < 0)
         return cli_failf("exposures: out of memory");
     return cli_flush(0);
 }

@@ -1,3 +1,5 @@
+/* The reconnecting reader behind follow.h. */
+
 #include "cli/follow.h"
 
 #include <errno.h>
@@ -10,7 +12,7 @@
 
 enum { AGAIN_MS = 30000, AGAIN_PAUSE_MS = 50 };
 
-/* One connection, to its end. *ret_any: something came. */
+/* Reads one connection to its end. *ret_any: the daemon has replied. */
 static int follow_once(const struct remote *r, const char *target, struct event_stream *s,
                        event_fn *fn, void *data, bool *ret_any, struct err *err)
 {
@@ -33,7 +35,7 @@ static int follow_once(const struct remote *r, const char *target, struct event_
     return code < 0 ? code : (int)n;
 }
 
-/* What an interrupted line began is sent again. */
+/* Drops an incomplete event; the daemon sends it again. */
 static void forget_half(struct event_stream *s)
 {
     s->line.len = s->data.len = 0;
@@ -59,7 +61,9 @@ int follow(const struct remote *r, const char *target, const char *last_id, even
             end = clock_mono_ms() + AGAIN_MS;
         if (code == FOLLOW_END)
             code = 0;
-        /* A daemon that was never there is no daemon that is being restarted. */
+        /*
+         * Retries only after an earlier success: a daemon that was never there is not restarting.
+         */
         if (code == 0 || !began || clock_mono_ms() >= end ||
             (!client_is_lost(code) && code != -ENOENT && code != -ECONNREFUSED) ||
             (code == -ENOENT && any))

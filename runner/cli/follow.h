@@ -1,6 +1,6 @@
 #pragma once
 
-/* A stream of server-sent events that goes on over restarts of the daemon. */
+/* Reads a stream of server-sent events, and reconnects after a restart of the daemon. */
 
 #include <errno.h>
 
@@ -9,12 +9,12 @@
 struct err;
 struct remote;
 
-enum { FOLLOW_END = -ESHUTDOWN /* what an event_fn returns when it has seen all that it wanted */ };
+enum { FOLLOW_END = -ESHUTDOWN /* returned by an event_fn that wants no more events */ };
 
 /*
- * GETs target and hands each event to fn. When the daemon goes, it is asked again for half a
- * minute, to go on after the last event's id. last_id: to begin after, or NULL. Returns 0 when the
- * stream has ended or fn wanted no more.
+ * Requests target and calls fn for each event. If the connection is lost, retries for 30 s,
+ * continuing after the last event's id. last_id: start after this event, or NULL. Returns 0 when
+ * the stream has ended, or fn has returned FOLLOW_END. Blocks.
  */
 int follow(const struct remote *r, const char *target, const char *last_id, event_fn *fn,
            void *data, struct err *err);

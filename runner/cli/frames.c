@@ -1,3 +1,5 @@
+/* The decoder behind frames.h. */
+
 #include "cli/frames.h"
 
 #include <errno.h>
@@ -7,7 +9,7 @@
 
 #include "base/err.h"
 
-static bool is_end(int type)
+static bool is_end_frame(int type)
 {
     return type == EXEC_FRAME_EXIT || type == EXEC_FRAME_ERROR;
 }
@@ -18,11 +20,11 @@ static int check_head(struct frames *f, struct err *err)
 
     f->left = (uint32_t)h[4] << 24 | (uint32_t)h[5] << 16 | (uint32_t)h[6] << 8 | h[7];
     if (h[1] != 0 || h[2] != 0 || h[3] != 0 ||
-        (h[0] != EXEC_FRAME_STDOUT && h[0] != EXEC_FRAME_STDERR && !is_end(h[0])))
+        (h[0] != EXEC_FRAME_STDOUT && h[0] != EXEC_FRAME_STDERR && !is_end_frame(h[0])))
         return err_set(err, -EPROTO, "the daemon sent a frame of type %u, which is none", h[0]);
-    if (f->left > (is_end(h[0]) ? (uint32_t)FRAME_END_MAX : (uint32_t)EXEC_FRAME_MAX))
+    if (f->left > (is_end_frame(h[0]) ? (uint32_t)FRAME_END_MAX : (uint32_t)EXEC_FRAME_MAX))
         return err_set(err, -EPROTO, "the daemon sent a frame of %u bytes", f->left);
-    if (is_end(h[0])) {
+    if (is_end_frame(h[0])) {
         f->end = malloc((size_t)f->left + 1);
         if (f->end == NULL)
             return err_errno(err, -ENOMEM, "a frame");
@@ -31,15 +33,15 @@ static int check_head(struct frames *f, struct err *err)
     return 0;
 }
 
-/* Some of a payload; returns what was taken. */
-static size_t payload(struct frames *f, const char *bytes, size_t len, frames_output *output,
-                      void *data)
+/* Consumes bytes of the payload; returns their number. */
+static size_t take_payload(struct frames *f, const char *bytes, size_t len, frames_output *output,
+                           void *data)
 {
     size_t n = f->left < len ? f->left : len;
 
     if (n == 0)
         return 0;
-    if (is_end(f->head[0])) {
+    if (is_end_frame(f->head[0])) {
         (void)memcpy(f->end + f->end_len, bytes, n);
         f->end_len += n;
         f->end[f->end_len] = '\0';
@@ -66,13 +68,13 @@ int frames_feed(struct frames *f, const char *bytes, size_t len, frames_output *
             if (f->head_len == EXEC_FRAME_HEAD)
                 r = check_head(f, err);
         } else {
-            n = payload(f, bytes + used, len - used, output, data);
+            n = take_payload(f, bytes + used, len - used, output, data);
             if (n == 0)
-                break; /* it wants no more for now */
+                break; /* output wants no more for now */
         }
         used += n;
         if (r == 0 && f->head_len == EXEC_FRAME_HEAD && f->left == 0) {
-            f->end_type = is_end(f->head[0]) ? f->head[0] : 0;
+            f->end_type = is_end_frame(f->head[0]) ? f->head[0] : 0;
             f->head_len = 0;
         }
     }

@@ -1,6 +1,6 @@
 /*
- * rind help: what `--help` prints, made from the option tables, so that no option can be missing.
- * Options in one column, texts wrapped in another.
+ * rind help and `--help`: printed from the option tables, so every option appears. Option names are
+ * in one column, wrapped texts in another.
  */
 
 #include <string.h>
@@ -9,7 +9,7 @@
 
 enum {
     HELP_WIDTH = 80,
-    HELP_TEXT_COLUMN = 28, /* where the texts of options begin */
+    HELP_TEXT_COLUMN = 28, /* column of the options' texts */
 };
 
 const struct exit_text exit_texts[] = {
@@ -22,7 +22,7 @@ const struct exit_text exit_texts[] = {
 };
 
 /* Prints words from column `column` on, wrapped, continued at `indent`; ends the line. */
-static void wrap(FILE *f, const char *text, int indent, int column)
+static void print_wrapped(FILE *f, const char *text, int indent, int column)
 {
     int start = column;
 
@@ -49,7 +49,7 @@ static void print_pair(FILE *f, const char *left, const char *text)
         column = 0;
     }
     (void)fprintf(f, "%*s", HELP_TEXT_COLUMN - column, "");
-    wrap(f, text, HELP_TEXT_COLUMN, HELP_TEXT_COLUMN);
+    print_wrapped(f, text, HELP_TEXT_COLUMN, HELP_TEXT_COLUMN);
 }
 
 static void print_option(FILE *f, const struct opt *o)
@@ -100,7 +100,7 @@ void help_verb(FILE *f, const struct verb *v)
                   v->operands, v->summary);
     for (size_t i = 0; v->details != NULL && v->details[i] != NULL; i++) {
         (void)fputc('\n', f);
-        wrap(f, v->details[i], 0, 0);
+        print_wrapped(f, v->details[i], 0, 0);
     }
     for (const struct opt_group *g = v->groups; g != NULL && g->rows != NULL; g++)
         print_group(f, g->title, g->rows);

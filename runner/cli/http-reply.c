@@ -1,3 +1,5 @@
+/* The llhttp callbacks behind http-reply.h. */
+
 #include "cli/http-reply.h"
 
 #include <errno.h>
@@ -6,12 +8,12 @@
 
 #include "base/err.h"
 
-static struct reply *of(llhttp_t *parser)
+static struct reply *reply_of(llhttp_t *parser)
 {
     return parser->data;
 }
 
-static int refuse(struct reply *r, const char *why)
+static int reply_refuse(struct reply *r, const char *why)
 {
     r->why = why;
     return HPE_USER;
@@ -19,11 +21,11 @@ static int refuse(struct reply *r, const char *why)
 
 /* ---- llhttp's callbacks ---- */
 
-static int on_begin(llhttp_t *parser)
+static int on_message_begin(llhttp_t *parser)
 {
-    struct reply *r = of(parser);
+    struct reply *r = reply_of(parser);
 
-    r->head.len = 0; /* what an interim reply (100 Continue) has said is of no use */
+    r->head.len = 0; /* drops the head of an interim reply (100 Continue) */
     r->headers = 0;
     return 0;
 }
@@ -31,75 +33,75 @@ static int on_begin(llhttp_t *parser)
 static int put_text(struct reply *r, const char *at, size_t len)
 {
     if (memchr(at, '\0', len) != NULL)
-        return refuse(r, "a NUL byte in its head");
-    return buf_append(&r->head, at, len) < 0 ? refuse(r, "its head is too long") : 0;
+        return reply_refuse(r, "a NUL byte in its head");
+    return buf_append(&r->head, at, len) < 0 ? reply_refuse(r, "its head is too long") : 0;
 }
 
-static int on_text(llhttp_t *parser, const char *at, size_t len)
+static int on_header_text(llhttp_t *parser, const char *at, size_t len)
 {
-    return put_text(of(parser), at, len);
+    return put_text(reply_of(parser), at, len);
 }
 
-/* Behind a name, and behind a value: each becomes a string. */
-static int on_text_complete(llhttp_t *parser)
+/* Terminates a header's name or value with a NUL. */
+static int on_header_text_complete(llhttp_t *parser)
 {
-    struct reply *r = of(parser);
+    struct reply *r = reply_of(parser);
 
-    return buf_append(&r->head, "", 1) < 0 ? refuse(r, "its head is too long") : 0;
+    return buf_append(&r->head, "", 1) < 0 ? reply_refuse(r, "its head is too long") : 0;
 }
 
-static int on_value_complete(llhttp_t *parser)
+static int on_header_value_complete(llhttp_t *parser)
 {
-    struct reply *r = of(parser);
+    struct reply *r = reply_of(parser);
 
     if (++r->headers > REPLY_HEADERS_MAX)
-        return refuse(r, "too many headers");
-    return on_text_complete(parser);
+        return reply_refuse(r, "too many headers");
+    return on_header_text_complete(parser);
 }
 
 static int on_headers_complete(llhttp_t *parser)
 {
-    struct reply *r = of(parser);
+    struct reply *r = reply_of(parser);
 
     r->status = parser->status_code;
     if (r->status == 101)
-        return 2; /* no body; what follows is not HTTP */
+        return 2; /* returns llhttp's "no body; the rest is not HTTP" */
     if (r->status >= 200)
         r->state = REPLY_BODY;
     return 0;
 }
 
-static int on_body(llhttp_t *parser, const char *at, size_t len)
+static int on_message_body(llhttp_t *parser, const char *at, size_t len)
 {
-    struct reply *r = of(parser);
+    struct reply *r = reply_of(parser);
 
-    return buf_append(&r->body, at, len) < 0 ? refuse(r, "more body than was read") : 0;
+    return buf_append(&r->body, at, len) < 0 ? reply_refuse(r, "more body than was read") : 0;
 }
 
-static int on_complete(llhttp_t *parser)
+static int on_message_complete(llhttp_t *parser)
 {
-    struct reply *r = of(parser);
+    struct reply *r = reply_of(parser);
 
     if (r->status == 101) {
         r->state = REPLY_UPGRADED;
         return 0;
     }
     if (r->status < 200)
-        return 0; /* an interim one: the reply follows */
+        return 0; /* an interim reply; the final one follows */
     r->keep_alive = llhttp_should_keep_alive(parser) != 0;
     r->state = REPLY_DONE;
-    return HPE_PAUSED; /* what follows is not this reply's */
+    return HPE_PAUSED; /* bytes after this belong to the next reply */
 }
 
 static const llhttp_settings_t settings = {
-    .on_message_begin = on_begin,
-    .on_header_field = on_text,
-    .on_header_field_complete = on_text_complete,
-    .on_header_value = on_text,
-    .on_header_value_complete = on_value_complete,
+    .on_message_begin = on_message_begin,
+    .on_header_field = on_header_text,
+    .on_header_field_complete = on_header_text_complete,
+    .on_header_value = on_header_text,
+    .on_header_value_complete = on_header_value_complete,
     .on_headers_complete = on_headers_complete,
-    .on_body = on_body,
-    .on_message_complete = on_complete,
+    .on_body = on_message_body,
+    .on_message_complete = on_message_complete,
 };
 
 /* ---- the reply ---- */

@@ -1,4 +1,4 @@
-/* Archives of images, into the store and out of it. */
+/* Transfers archives of images into and out of the store. */
 #include <errno.h>
 #include <fcntl.h>
 #include <stdio.h>
@@ -20,19 +20,19 @@
 
 enum { LINE_MAX_BYTES = 64 << 10, BAR_WIDTH = 24, REDRAW_MS = 100, SHOWN_ID = 12 };
 
-/* ---- what is told ---- */
+/* ---- progress ---- */
 
 struct telling {
     const struct images_args *args;
     struct client *client;
     struct buf line;
-    bool bar;   /* standard error is a terminal: there is a line to be drawn again */
-    bool drawn; /* it is there */
-    bool head;  /* that of the answer has come */
-    bool over;  /* the last line has come */
+    bool bar;                     /* standard error is a terminal, so a progress line is redrawn */
+    bool drawn;                   /* the progress line is on the screen */
+    bool head;                    /* the reply's head has been read */
+    bool over;                    /* the last line of the reply has been read */
     int64_t drawn_ms, sent, size; /* bytes; size 0 = not known */
     int code;
-    struct err err; /* what the daemon says went wrong */
+    struct err err; /* failure reported by the daemon */
 };
 
 static void clear_bar(struct telling *t)
@@ -42,7 +42,7 @@ static void clear_bar(struct telling *t)
     t->drawn = false;
 }
 
-static void draw(struct telling *t, const char *what, int64_t done, int64_t total)
+static void progress_draw(struct telling *t, const char *what, int64_t done, int64_t total)
 {
     char a[HUMAN_MAX], b[HUMAN_MAX], bar[BAR_WIDTH + 1];
     int64_t now = clock_mono_ms();
@@ -74,11 +74,11 @@ static void show_layer(struct telling *t, const json_t *root)
     (void)snprintf(what, sizeof(what), "layer %d/%d %.*s",
                    (int)json_integer_value(json_object_get(root, "layer")),
                    (int)json_integer_value(json_object_get(root, "layers")), SHOWN_ID, id);
-    draw(t, what, json_integer_value(json_object_get(root, "bytes")),
-         json_integer_value(json_object_get(root, "total")));
+    progress_draw(t, what, json_integer_value(json_object_get(root, "bytes")),
+                  json_integer_value(json_object_get(root, "total")));
 }
 
-static void on_line(struct telling *t, const char *text, size_t len)
+static void on_reply_line(struct telling *t, const char *text, size_t len)
 {
     auto_ptr(json_decref) json_t *root = NULL;
     json_t *error;
@@ -109,8 +109,8 @@ static void on_line(struct telling *t, const char *text, size_t len)
     }
 }
 
-/* What is there of the answer. 0 at its end, 1 else. */
-static int hear(struct telling *t, struct err *err)
+/* Reads available data of the reply. Returns 0 at its end, else 1. */
+static int read_reply(struct telling *t, struct err *err)
 {
     char piece[4096], *end;
     ssize_t n = client_read(t->client, piece, sizeof(piece), err);
@@ -122,27 +122,27 @@ static int hear(struct telling *t, struct err *err)
     while (t->line.len > 0 && (end = memchr(t->line.data, '\n', t->line.len)) != NULL) {
         size_t len = (size_t)(end - t->line.data);
 
-        on_line(t, t->line.data, len);
+        on_reply_line(t, t->line.data, len);
         buf_consume(&t->line, len + 1);
     }
     return 1;
 }
 
-static int put(void *data, const void *bytes, size_t len, struct err *err)
+static int put_chunk(void *data, const void *bytes, size_t len, struct err *err)
 {
     struct telling *t = data;
     int r;
 
     while (client_wait(t->client)) {
-        /* Of a head alone there is nothing more to read yet. */
-        r = t->head ? hear(t, err) : client_head(t->client, err);
+        /* The head alone may have arrived, without a line to read. */
+        r = t->head ? read_reply(t, err) : client_head(t->client, err);
         if (r < 0 || t->over || (r == 0 && t->head))
             return r < 0 ? r : 1;
         t->head = true;
     }
     r = client_put_on(t->client, bytes, len, err);
     t->sent += (int64_t)len;
-    draw(t, "sent", t->sent, t->size);
+    progress_draw(t, "sent", t->sent, t->size);
     return r;
 }
 
@@ -162,7 +162,7 @@ static int from_fd(int fd, struct telling *t, struct err *err)
             return err_errno(err, -errno, "read the archive");
         if (n == 0)
             break;
-        r = put(t, piece, (size_t)n, err);
+        r = put_chunk(t, piece, (size_t)n, err);
     }
     return r;
 }
@@ -182,13 +182,13 @@ static int send_archive(struct telling *t, const char *source, struct err *err)
     if (fd < 0 || fstat(fd, &st) < 0)
         return err_errno(err, -errno, "'%s'", source);
     if (S_ISDIR(st.st_mode))
-        return pack(source, "", 1, put, t, &skipped, err);
+        return pack(source, "", 1, put_chunk, t, &skipped, err);
     if (S_ISREG(st.st_mode))
         t->size = st.st_size;
     return from_fd(fd, t, err);
 }
 
-static int transfer(struct telling *t, const char *source, struct err *err)
+static int transfer_archive(struct telling *t, const char *source, struct err *err)
 {
     int r = send_archive(t, source, err);
 
@@ -197,7 +197,7 @@ static int transfer(struct telling *t, const char *source, struct err *err)
     if (r < 0)
         return r;
     r = client_head(t->client, err);
-    while (r == 0 && !t->over && (r = hear(t, err)) == 1)
+    while (r == 0 && !t->over && (r = read_reply(t, err)) == 1)
         r = 0;
     clear_bar(t);
     if (t->code < 0)
@@ -207,8 +207,8 @@ static int transfer(struct telling *t, const char *source, struct err *err)
     return t->code < 0 ? t->code : r;
 }
 
-static int post(const struct images_args *args, const char *target, const char *source,
-                struct err *err)
+static int post_archive(const struct images_args *args, const char *target, const char *source,
+                        struct err *err)
 {
     auto_images struct images_client c = {.alone = {.fd = FD_NONE, .alive = FD_NONE}};
     struct client_request request = {
@@ -222,7 +222,7 @@ static int post(const struct images_args *args, const char *target, const char *
         r = client_send(c.client, &request, err);
     t.client = c.client;
     if (r == 0)
-        r = transfer(&t, source, err);
+        r = transfer_archive(&t, source, err);
     buf_done(&t.line);
     return r;
 }
@@ -233,7 +233,7 @@ int images_load_from(const struct images_args *args, const char *source, struct 
     int r = args->tag != NULL ? url_make(&url, "/v1/images/load?name=%s", args->tag)
                               : url_make(&url, "/v1/images/load");
 
-    return r < 0 ? err_errno(err, r, "load") : post(args, url.data, source, err);
+    return r < 0 ? err_errno(err, r, "load") : post_archive(args, url.data, source, err);
 }
 
 static int add_query(struct buf *url, const char *key, const char *value)
@@ -257,7 +257,7 @@ int images_import_from(const struct images_args *args, const char *source, const
         r = add_query(&url, "message=", args->message);
     for (size_t i = 0; r == 0 && i < args->change_count; i++)
         r = add_query(&url, "change=", args->changes[i]);
-    return r < 0 ? err_errno(err, r, "import") : post(args, url.data, source, err);
+    return r < 0 ? err_errno(err, r, "import") : post_archive(args, url.data, source, err);
 }
 
 /* ---- receiving ---- */
@@ -275,7 +275,7 @@ static int open_output(const char *path, struct err *err)
     return fd < 0 ? err_errno(err, -errno, "'%s'", path) : fd;
 }
 
-static int receive(struct client *c, int fd, struct err *err)
+static int receive_archive(struct client *c, int fd, struct err *err)
 {
     char piece[CLIENT_PIECE_MAX];
     ssize_t n;
@@ -289,7 +289,7 @@ static int receive(struct client *c, int fd, struct err *err)
     return (int)n;
 }
 
-static int get(const struct images_args *args, const char *target, struct err *err)
+static int get_archive(const struct images_args *args, const char *target, struct err *err)
 {
     auto_images struct images_client c = {.alone = {.fd = FD_NONE, .alive = FD_NONE}};
     const struct client_request request = {.method = "GET", .target = target};
@@ -301,10 +301,11 @@ static int get(const struct images_args *args, const char *target, struct err *e
         r = client_head(c.client, err);
     if (r < 0)
         return r;
-    fd = open_output(args->output, err); /* nothing is made for what is not there */
+    fd = open_output(args->output,
+                     err); /* opened after the reply's head, so that an error creates no file */
     if (fd < 0)
         return fd;
-    r = receive(c.client, fd, err);
+    r = receive_archive(c.client, fd, err);
     if (fd != STDOUT_FILENO && close(fd) < 0 && r == 0)
         r = err_errno(err, -errno, "'%s'", args->output);
     return r;
@@ -317,7 +318,7 @@ int images_save_to(const struct images_args *args, char **names, struct err *err
 
     for (; r == 0 && *names != NULL; names++)
         r = add_query(&url, "name=", *names);
-    return r < 0 ? err_errno(err, r, "save") : get(args, url.data, err);
+    return r < 0 ? err_errno(err, r, "save") : get_archive(args, url.data, err);
 }
 
 int images_export_to(const struct images_args *args, const char *name, struct err *err)
@@ -325,5 +326,5 @@ int images_export_to(const struct images_args *args, const char *name, struct er
     auto_buf struct buf url = BUF_INIT(URL_MAX);
     int r = url_make(&url, "/v1/images/export?name=%s", name);
 
-    return r < 0 ? err_errno(err, r, "export") : get(args, url.data, err);
+    return r < 0 ? err_errno(err, r, "export") : get_archive(args, url.data, err);
 }

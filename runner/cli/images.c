@@ -1,4 +1,4 @@
-/* rind images: the store. */
+/* rind images: lists, loads, saves, names and removes images of the store. */
 
 #include "cli/images.h"
 
@@ -19,7 +19,7 @@
 
 enum { SHORT_ID = 12 };
 
-/* ---- whoever answers ---- */
+/* ---- connecting ---- */
 
 static bool is_absent(int code)
 {
@@ -40,7 +40,7 @@ static int open_alone(const struct images_args *args, struct images_client *ret,
     if (r < 0)
         return r;
     r = client_adopt(ret->alone.fd, &ret->client, err);
-    ret->alone.fd = FD_NONE; /* the client's */
+    ret->alone.fd = FD_NONE; /* owned by the client now */
     if (r < 0)
         alone_end(&ret->alone);
     return r;
@@ -74,8 +74,8 @@ void images_close_client(struct images_client *c)
         alone_end(&c->alone);
 }
 
-static int ask(const struct images_args *args, const char *method, const char *target, json_t *body,
-               json_t **ret, struct err *err)
+static int images_request(const struct images_args *args, const char *method, const char *target,
+                          json_t *body, json_t **ret, struct err *err)
 {
     auto_images struct images_client c = {.alone = {.fd = FD_NONE, .alive = FD_NONE}};
     int r = images_open(args, &c, err);
@@ -87,14 +87,14 @@ static int ask(const struct images_args *args, const char *method, const char *t
     return client_json(c.client, method, target, body, ret, err);
 }
 
-static int ask_about(const struct images_args *args, const char *method, const char *format,
-                     const char *name, json_t **ret, struct err *err)
+static int images_request_for(const struct images_args *args, const char *method,
+                              const char *format, const char *name, json_t **ret, struct err *err)
 {
     auto_buf struct buf url = BUF_INIT(URL_MAX);
     int r = url_make(&url, format, name);
 
     return r < 0 ? err_errno(err, r, "image '%.64s'", name)
-                 : ask(args, method, url.data, NULL, ret, err);
+                 : images_request(args, method, url.data, NULL, ret, err);
 }
 
 /* ---- ls ---- */
@@ -150,7 +150,7 @@ static int do_ls(const struct images_args *args, char **names, struct err *err)
     char id[SHORT_ID + 1];
     json_t *list, *image;
     size_t i;
-    int r = ask(args, "GET", "/v1/images", NULL, &root, err);
+    int r = images_request(args, "GET", "/v1/images", NULL, &root, err);
 
     (void)names;
     if (r < 0)
@@ -172,7 +172,7 @@ static int do_df(const struct images_args *args, char **names, struct err *err)
     char blobs[HUMAN_MAX], layers[HUMAN_MAX];
     json_t *usage;
     json_int_t count;
-    int r = ask(args, "GET", "/v1/images?usage=true", NULL, &root, err);
+    int r = images_request(args, "GET", "/v1/images?usage=true", NULL, &root, err);
 
     (void)names;
     if (r < 0)
@@ -199,7 +199,7 @@ static int do_inspect(const struct images_args *args, char **names, struct err *
     for (; r == 0 && *names != NULL; names++) {
         json_t *root = NULL;
 
-        r = ask_about(args, "GET", "/v1/images/inspect?name=%s", *names, &root, err);
+        r = images_request_for(args, "GET", "/v1/images/inspect?name=%s", *names, &root, err);
         if (r == 0)
             print_json(root);
     }
@@ -213,7 +213,7 @@ static int do_history(const struct images_args *args, char **names, struct err *
     auto_ptr(json_decref) json_t *root = NULL;
     int64_t now = clock_wall_ms();
     json_t *list;
-    int r = ask_about(args, "GET", "/v1/images/history?name=%s", names[0], &root, err);
+    int r = images_request_for(args, "GET", "/v1/images/history?name=%s", names[0], &root, err);
 
     if (r < 0)
         return r;
@@ -222,7 +222,7 @@ static int do_history(const struct images_args *args, char **names, struct err *
         print_json(json_incref(list));
         return 0;
     }
-    /* The newest first, as others show it. */
+    /* Newest first, as docker does. */
     for (size_t i = json_array_size(list); t != NULL && i > 0; i--) {
         json_t *h = json_array_get(list, i - 1);
         const char *created = json_string_value(json_object_get(h, "createdAt"));
@@ -244,8 +244,9 @@ static int do_history(const struct images_args *args, char **names, struct err *
 
 static int do_tag(const struct images_args *args, char **names, struct err *err)
 {
-    return ask(args, "POST", "/v1/images/tag",
-               json_pack("{s:s, s:s}", "name", names[0], "newName", names[1]), NULL, err);
+    return images_request(args, "POST", "/v1/images/tag",
+                          json_pack("{s:s, s:s}", "name", names[0], "newName", names[1]), NULL,
+                          err);
 }
 
 static void print_removed(const struct images_args *args, json_t *root)
@@ -275,15 +276,15 @@ static int do_rm(const struct images_args *args, char **names, struct err *err)
     for (; *names != NULL; names++) {
         auto_ptr(json_decref) json_t *root = NULL;
         struct err own = ERR_NONE;
-        int n = ask_about(args, "DELETE",
-                          args->force ? "/v1/images?force=true&name=%s" : "/v1/images?name=%s",
-                          *names, &root, &own);
+        int n = images_request_for(
+            args, "DELETE", args->force ? "/v1/images?force=true&name=%s" : "/v1/images?name=%s",
+            *names, &root, &own);
 
         if (n == 0) {
             print_removed(args, root);
             continue;
         }
-        if (r < 0) /* the others are still done; each failure is told */
+        if (r < 0) /* the other images are still removed; each failure is printed */
             (void)cli_fail(err);
         r = n;
         *err = own;
@@ -294,8 +295,8 @@ static int do_rm(const struct images_args *args, char **names, struct err *err)
 static int do_prune(const struct images_args *args, char **names, struct err *err)
 {
     auto_ptr(json_decref) json_t *root = NULL;
-    int r = ask(args, "POST", "/v1/images/prune", json_pack("{s:b}", "all", (int)args->all), &root,
-                err);
+    int r = images_request(args, "POST", "/v1/images/prune",
+                           json_pack("{s:b}", "all", (int)args->all), &root, err);
 
     (void)names;
     if (r == 0)
@@ -345,7 +346,7 @@ static const struct sub {
     {"export", "NAME", 1, 1, do_export},
 };
 
-static int on_change(void *target, const struct opt *o, const char *text, struct err *err)
+static int opt_change(void *target, const struct opt *o, const char *text, struct err *err)
 {
     struct images_args *args = target;
 
@@ -374,7 +375,7 @@ static const struct opt images_options[] = {
       .help = "Of prune: also images with names" },
     { .name = "output",  .letter = 'o', .arg = "FILE", .set = opt_text, .off = OFF(output),
       .help = "Of save and export: write to FILE, not to standard output" },
-    { .name = "change",  .letter = 'c', .arg = "INSTRUCTION", .set = on_change, .flags = OPT_REPEAT,
+    { .name = "change",  .letter = 'c', .arg = "INSTRUCTION", .set = opt_change, .flags = OPT_REPEAT,
       .help = "Of import: change the configuration, as a Dockerfile does: 'CMD [\"sh\"]'" },
     { .name = "message", .letter = 'm', .arg = "TEXT", .set = opt_text, .off = OFF(message),
       .help = "Of import: the comment in the image's history" },

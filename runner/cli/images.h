@@ -1,6 +1,6 @@
 #pragma once
 
-/* rind images: what its files share. */
+/* Shared by the files of rind images. */
 
 #include <jansson.h>
 
@@ -19,16 +19,16 @@ struct images_args {
     size_t change_count;
 };
 
-/* Whoever answers: a daemon, or, without one, processes of our own. */
+/* Connection to a daemon, or without one to private service processes. */
 struct images_client {
     struct client *client; /* owned */
-    struct alone alone;    /* pid 0: a daemon answers */
+    struct alone alone;    /* pid 0: a daemon serves */
 };
 int images_open(const struct images_args *args, struct images_client *ret, struct err *err);
 void images_close_client(struct images_client *c);
 #define auto_images __attribute__((cleanup(images_close_client)))
 
-/* images-bytes.c: each returns 0 or a negative errno. */
+/* images-bytes.c: all return 0 or a negative errno. */
 /* source: a file, a directory with an OCI layout, or "-". */
 int images_load_from(const struct images_args *args, const char *source, struct err *err);
 int images_import_from(const struct images_args *args, const char *source, const char *name,

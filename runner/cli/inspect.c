@@ -1,4 +1,4 @@
-/* rind inspect: all that the daemon knows of sandboxes, as JSON. */
+/* rind inspect: prints all data of sandboxes as JSON. */
 
 #include <errno.h>
 

@@ -1,4 +1,4 @@
-/* rind kill: a signal to the main process. */
+/* rind kill: sends a signal to the main process. */
 
 #include <errno.h>
 #include <stddef.h>
@@ -12,7 +12,7 @@ struct kill_args {
     int signo;
 };
 
-static int on_signal(void *target, const struct opt *o, const char *text, struct err *err)
+static int opt_signal(void *target, const struct opt *o, const char *text, struct err *err)
 {
     (void)o;
     return signal_parse("signal", text, &((struct kill_args *)target)->signo, err);
@@ -22,7 +22,7 @@ static const struct opt kill_options[] = {
     {.name = "signal",
      .letter = 's',
      .arg = "SIGNAL",
-     .set = on_signal,
+     .set = opt_signal,
      .help = "A name or a number: HUP, SIGTERM, 15, RTMIN+3. Default: KILL"},
     {0},
 };

@@ -1,6 +1,6 @@
 #pragma once
 
-/* Lists of sandboxes, for ls, ps and stats. */
+/* Lists of sandboxes, shared by ls, ps and stats. */
 
 #include <stdbool.h>
 
@@ -9,7 +9,7 @@
 
 struct list_filter {
     struct buf query; /* "?state=…&label=…" */
-    bool quiet;       /* ids alone */
+    bool quiet;       /* prints ids only */
 };
 
 struct list_args {
@@ -18,19 +18,23 @@ struct list_args {
     bool all; /* ps --all */
 };
 
-/* Only those in this state, with this label (KEY or KEY=VALUE); each may be called repeatedly. */
+/*
+ * Restricts the list to a state, or to a label (KEY or KEY=VALUE). Each may be called repeatedly.
+ */
 int list_state(struct list_filter *f, const char *state, struct err *err);
 int list_label(struct list_filter *f, const char *label, struct err *err);
 
-/* The array of sandboxes; a new reference. */
+/* Requests the list: a JSON array, a new reference. */
 int list_get(struct client *c, const struct list_filter *f, json_t **ret, struct err *err);
-/* As a table; -ENOMEM. */
+/* Prints a table; -ENOMEM. */
 int list_print(const json_t *list);
-/* All of it: asks and prints. Returns the exit status. */
+/* Requests and prints the list. Returns the exit status. */
 int list_show(const struct remote *r, const struct list_filter *f);
 
-/* What ls and ps have in common: the options --label and --quiet, and a verb's main around `show`,
- * which gets the name that was given, or NULL. max: operands. Returns the exit status. */
+/*
+ * Shared by ls and ps: the options --label and --quiet, and a verb's main function. It calls `show`
+ * with the operand, or NULL. max: number of operands. Returns the exit status.
+ */
 extern const struct opt list_options[];
 int list_main(const struct verb *v, const struct globals *g, char **argv, size_t max,
               int (*show)(struct list_args *args, const char *name));

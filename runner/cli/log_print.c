@@ -1,3 +1,5 @@
+/* Prints stored and following logs from the daemon's API. */
+
 #include "cli/log_print.h"
 
 #include <errno.h>
@@ -16,7 +18,7 @@
 #include "cli/url.h"
 #include "json/parse.h"
 
-/* {"data","encoding"} as bytes: those of the chunk, or decoded ones, which are *ret_own (owned). */
+/* Decodes {"data","encoding"}: *ret points into chunk, or into *ret_own (owned) if decoded. */
 static int data_bytes(const json_t *chunk, char **ret_own, const char **ret, size_t *ret_len,
                       struct err *err)
 {
@@ -56,14 +58,14 @@ static int write_data(int fd, const json_t *chunk, struct err *err)
                  : 0;
 }
 
-static void tell_lost(const char *stream, json_int_t bytes, const char *why)
+static void report_lost(const char *stream, json_int_t bytes, const char *why)
 {
     if (bytes > 0)
         (void)fprintf(stderr, "rind: %lld bytes of %s are lost: %s\n", (long long)bytes, stream,
                       why);
 }
 
-/* ---- what there is ---- */
+/* ---- stored output ---- */
 
 static int print_stream(int fd, const json_t *root, const char *name, struct err *err)
 {
@@ -71,8 +73,8 @@ static int print_stream(int fd, const json_t *root, const char *name, struct err
 
     if (one == NULL)
         return 0;
-    tell_lost(name, json_integer_value(json_object_get(one, "lost")), "rotated away");
-    tell_lost(name, json_integer_value(json_object_get(one, "dropped")), "there was no space");
+    report_lost(name, json_integer_value(json_object_get(one, "lost")), "rotated away");
+    report_lost(name, json_integer_value(json_object_get(one, "dropped")), "there was no space");
     return write_data(fd, one, err);
 }
 
@@ -106,7 +108,7 @@ static int get_kept(const struct log_reader *l, const char *sandbox, const char 
     return r < 0 ? r : client_json(c, "GET", url.data, NULL, ret, err);
 }
 
-/* Where the last lines begin; one without an end counts. */
+/* Start of the last `lines` lines; an incomplete last line counts. */
 static size_t tail_start(const char *bytes, size_t len, int64_t lines)
 {
     size_t at = len;
@@ -120,7 +122,7 @@ static size_t tail_start(const char *bytes, size_t len, int64_t lines)
     return at;
 }
 
-/* The offset of a stream's last lines as text, if it was asked for. */
+/* Sets *offset to the start of a stream's last lines, as text, if the stream was requested. */
 static int set_tail(const struct log_reader *l, const json_t *root, const char *stream,
                     char at[LOG_OFFSET_MAX], const char **offset, struct err *err)
 {
@@ -142,7 +144,10 @@ static int set_tail(const struct log_reader *l, const json_t *root, const char *
     return 0;
 }
 
-/* Lines are found here, as the daemon knows bytes alone. What is said meanwhile is more of them. */
+/*
+ * Counts lines here, as the daemon's API only knows bytes. Output that arrives meanwhile is printed
+ * in addition.
+ */
 static int find_tail(struct log_reader *l, const char *sandbox, const char *process,
                      struct err *err)
 {
@@ -171,16 +176,16 @@ int log_print_kept(struct log_reader *l, const char *sandbox, const char *proces
     return r < 0 ? r : print_stream(STDERR_FILENO, root, "stderr", err);
 }
 
-/* ---- what follows ---- */
+/* ---- following output ---- */
 
-static int on_json_event(const char *name, json_t *root, struct err *err)
+static int print_json_event(const char *name, json_t *root, struct err *err)
 {
     (void)json_object_set_new(root, "event", json_string(name));
     print_json_line(json_incref(root));
     return fflush(stdout) == 0 ? 0 : err_errno(err, -errno, "standard output");
 }
 
-static int on_event(void *data, const char *name, const char *text, size_t len, struct err *err)
+static int on_log_event(void *data, const char *name, const char *text, size_t len, struct err *err)
 {
     struct log_reader *l = data;
     auto_ptr(json_decref) json_t *root = NULL;
@@ -189,15 +194,15 @@ static int on_event(void *data, const char *name, const char *text, size_t len, 
     if (r < 0)
         return err_wrap(err, r, "an event");
     if (l->remote->json)
-        r = on_json_event(name, root, err);
+        r = print_json_event(name, root, err);
     else if (strcmp(name, "stdout") == 0)
         r = write_data(STDOUT_FILENO, root, err);
     else if (strcmp(name, "stderr") == 0)
         r = write_data(STDERR_FILENO, root, err);
     else if (strcmp(name, "lost") == 0)
-        tell_lost(member(root, "stream"), json_integer_value(json_object_get(root, "bytes")),
-                  strcmp(member(root, "reason"), "noSpace") == 0 ? "there was no space"
-                                                                 : "rotated away");
+        report_lost(member(root, "stream"), json_integer_value(json_object_get(root, "bytes")),
+                    strcmp(member(root, "reason"), "noSpace") == 0 ? "there was no space"
+                                                                   : "rotated away");
     if (r == 0 && strcmp(name, "exit") == 0) {
         json_t *code = json_object_get(root, "exitCode");
 
@@ -220,5 +225,5 @@ int log_print_follow(struct log_reader *l, const char *sandbox, const char *proc
     r = make_target(l, sandbox, process, &url);
     if (r < 0)
         return err_errno(err, r, "sandbox '%.64s'", sandbox);
-    return follow(l->remote, url.data, NULL, on_event, l, err);
+    return follow(l->remote, url.data, NULL, on_log_event, l, err);
 }

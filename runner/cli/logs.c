@@ -1,4 +1,4 @@
-/* rind logs: what a main process or a background process has said. */
+/* rind logs: prints the output of a main process or background process. */
 
 #include <errno.h>
 #include <stddef.h>
@@ -18,7 +18,7 @@ struct logs_args {
     bool follow;
 };
 
-static int on_offset(void *target, const struct opt *o, const char *text, struct err *err)
+static int opt_offset(void *target, const struct opt *o, const char *text, struct err *err)
 {
     if (text[0] == '\0' || strlen(text) > 18 || strspn(text, "0123456789") != strlen(text))
         return err_set(err, -EINVAL, "\"%.64s\" is no number of bytes", text);
@@ -26,7 +26,7 @@ static int on_offset(void *target, const struct opt *o, const char *text, struct
     return 0;
 }
 
-static int on_tail(void *target, const struct opt *o, const char *text, struct err *err)
+static int opt_tail(void *target, const struct opt *o, const char *text, struct err *err)
 {
     if (number_whole(text, NUMBER_DIGITS_MAX) < 0)
         return err_set(err, -EINVAL, "\"%.64s\" is no number of lines", text);
@@ -43,7 +43,7 @@ static const struct opt logs_options[] = {
     {.name = "tail",
      .letter = 'n',
      .arg = "LINES",
-     .set = on_tail,
+     .set = opt_tail,
      .off = offsetof(struct logs_args, reader.tail),
      .help = "Begin with so many last lines of each of the two"},
     {.name = "stdout",
@@ -56,12 +56,12 @@ static const struct opt logs_options[] = {
      .help = "Only standard error"},
     {.name = "stdout-offset",
      .arg = "BYTES",
-     .set = on_offset,
+     .set = opt_offset,
      .off = offsetof(struct logs_args, reader.out_offset),
      .help = "Leave out so many bytes from the beginning of standard output"},
     {.name = "stderr-offset",
      .arg = "BYTES",
-     .set = on_offset,
+     .set = opt_offset,
      .off = offsetof(struct logs_args, reader.errors_offset),
      .help = "The same of standard error"},
     {.name = "last-run",
@@ -90,7 +90,7 @@ static const struct example examples[] = {
     {0},
 };
 
-/* The main process may have a console's log instead of one of its own. */
+/* The main process may have a console log instead of its own. */
 static int print_main(struct logs_args *args, const char *name, struct err *err)
 {
     auto_client struct client *c = NULL;

@@ -1,4 +1,4 @@
-/* rind ls: the sandboxes. */
+/* rind ls: lists sandboxes. */
 
 #include <errno.h>
 #include <stddef.h>
@@ -15,7 +15,7 @@
 #include "cli/url.h"
 #include "json/parse.h"
 
-enum { PORTS_MAX = 16 << 10 /* of a sandbox, as text */ };
+enum { PORTS_MAX = 16 << 10 /* bytes of one sandbox's ports as text */ };
 
 static int add_filter(struct list_filter *f, const char *key, const char *value, struct err *err)
 {
@@ -59,7 +59,7 @@ int list_get(struct client *c, const struct list_filter *f, json_t **ret, struct
     return 0;
 }
 
-/* "running 5 min", "stopped (137) 2 h": the state with what matters about it. */
+/* Adds the status column: "running 5 min", "stopped (137) 2 h". */
 static void add_status(struct table *t, const json_t *s, int64_t now)
 {
     const char *state = member(s, "state");
@@ -77,7 +77,7 @@ static void add_status(struct table *t, const json_t *s, int64_t now)
         table_add(t, state);
 }
 
-/* Where the host leads to it now: "127.0.0.1:8000->80, [::1]:53->53/udp". */
+/* Published ports that are open: "127.0.0.1:8000->80, [::1]:53->53/udp". */
 static int ports_text(const json_t *s, struct buf *b)
 {
     json_t *port;
@@ -162,7 +162,7 @@ int list_show(const struct remote *r, const struct list_filter *f)
     return cli_flush(0);
 }
 
-static int on_label(void *target, const struct opt *o, const char *text, struct err *err)
+static int opt_label(void *target, const struct opt *o, const char *text, struct err *err)
 {
     (void)o;
     return list_label(&((struct list_args *)target)->filter, text, err);
@@ -171,7 +171,7 @@ static int on_label(void *target, const struct opt *o, const char *text, struct 
 const struct opt list_options[] = {
     {.name = "label",
      .arg = "KEY[=VALUE]",
-     .set = on_label,
+     .set = opt_label,
      .flags = OPT_REPEAT,
      .help = "Only sandboxes with this label"},
     {.name = "quiet",
@@ -197,7 +197,7 @@ int list_main(const struct verb *v, const struct globals *g, char **argv, size_t
 
 /* ---- the verb ---- */
 
-static int on_state(void *target, const struct opt *o, const char *text, struct err *err)
+static int opt_state(void *target, const struct opt *o, const char *text, struct err *err)
 {
     (void)o;
     return list_state(&((struct list_args *)target)->filter, text, err);
@@ -206,7 +206,7 @@ static int on_state(void *target, const struct opt *o, const char *text, struct 
 static const struct opt state_options[] = {
     {.name = "status",
      .arg = "STATE",
-     .set = on_state,
+     .set = opt_state,
      .flags = OPT_REPEAT,
      .help = "Only those in this state: created, running, paused, stopped, broken"},
     {0},
@@ -226,15 +226,15 @@ static const struct example examples[] = {
     {0},
 };
 
-static int show(struct list_args *args, const char *name)
+static int show_list(struct list_args *args, const char *name)
 {
-    (void)name; /* there is no operand */
+    (void)name; /* ls takes no operand */
     return list_show(&args->remote, &args->filter);
 }
 
 static int ls_main(const struct verb *v, const struct globals *g, char **argv)
 {
-    return list_main(v, g, argv, 0, show);
+    return list_main(v, g, argv, 0, show_list);
 }
 
 const struct verb verb_ls = {

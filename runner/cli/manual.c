@@ -1,6 +1,6 @@
 /*
- * The manual page rind(1): prose here, options from the tables. `make` writes build/rind.1 with
- * `rind help --man`.
+ * The manual page rind(1): prose is here, options come from the tables. `make` writes build/rind.1
+ * with `rind help --man`.
  */
 
 #include <string.h>
@@ -52,8 +52,8 @@ static const struct section sections_after[] = {
     {"DIAGNOSTICS", diagnostics}, {"ENVIRONMENT", environment}, {"FILES", files}, {0}};
 
 /*
- * Text as roff: no character of it is a request or an escape, dashes stay dashes when copied, and
- * what stands between backquotes is bold.
+ * Prints text as roff: escapes requests and escape sequences, keeps dashes copyable, and prints
+ * text between backquotes in bold.
  */
 static void put_text(FILE *f, const char *text)
 {
@@ -75,7 +75,7 @@ static void put_text(FILE *f, const char *text)
     }
 }
 
-/* A quoted macro argument holds everything but a quote as it is. */
+/* Prints a heading as a quoted macro argument, in which only quotes need escaping. */
 static void put_heading(FILE *f, const char *macro, const char *text)
 {
     (void)fprintf(f, ".%s \"", macro);

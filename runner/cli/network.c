@@ -1,4 +1,4 @@
-/* rind network: named networks that are there also while no sandbox is in them. */
+/* rind network: manages named networks, which exist even while no sandbox uses them. */
 
 #include <errno.h>
 #include <stddef.h>
@@ -21,7 +21,7 @@ struct network_args {
     bool internal, quiet;
 };
 
-static int on_label(void *target, const struct opt *o, const char *text, struct err *err)
+static int opt_label(void *target, const struct opt *o, const char *text, struct err *err)
 {
     struct network_args *args = target;
     size_t key = strcspn(text, "=");
@@ -37,7 +37,7 @@ static int on_label(void *target, const struct opt *o, const char *text, struct 
 static const struct opt network_options[] = {
     {.name = "label",
      .arg = "KEY[=VALUE]",
-     .set = on_label,
+     .set = opt_label,
      .flags = OPT_REPEAT,
      .help = "create: give it this label"},
     {.name = "internal",

@@ -1,3 +1,5 @@
+/* The option parser behind options.h. Pure functions. */
+
 #include "cli/options.h"
 
 #include <errno.h>
@@ -6,17 +8,20 @@
 
 #include "base/err.h"
 
-enum { WORD_MAX = 48 }; /* longer words are never near anything */
+enum { WORD_MAX = 48 }; /* longer words get no suggestion */
 
-static size_t min3(size_t a, size_t b, size_t c)
+static size_t smallest_of_3(size_t a, size_t b, size_t c)
 {
     size_t m = a < b ? a : b;
 
     return m < c ? m : c;
 }
 
-/* Edits (insert, drop, change, swap of neighbours) that make b of a. Both at most WORD_MAX long. */
-static size_t distance(const char *a, size_t la, const char *b, size_t lb)
+/*
+ * Damerau-Levenshtein distance (insert, delete, change, swap of neighbours). Both words have at
+ * most WORD_MAX bytes.
+ */
+static size_t edit_distance(const char *a, size_t la, const char *b, size_t lb)
 {
     size_t rows[3][WORD_MAX + 1];
     size_t *before = rows[0], *last = rows[1], *now = rows[2];
@@ -28,7 +33,8 @@ static size_t distance(const char *a, size_t la, const char *b, size_t lb)
 
         now[0] = i;
         for (size_t j = 1; j <= lb; j++) {
-            now[j] = min3(last[j] + 1, now[j - 1] + 1, last[j - 1] + (a[i - 1] != b[j - 1]));
+            now[j] =
+                smallest_of_3(last[j] + 1, now[j - 1] + 1, last[j - 1] + (a[i - 1] != b[j - 1]));
             if (i > 1 && j > 1 && a[i - 1] == b[j - 2] && a[i - 2] == b[j - 1] &&
                 before[j - 2] + 1 < now[j])
                 now[j] = before[j - 2] + 1;
@@ -46,8 +52,8 @@ void nearest_offer(struct nearest *n, const char *text, const char *candidate)
 
     if (lt == 0 || lt > WORD_MAX || lc > WORD_MAX)
         return;
-    d = distance(text, lt, candidate, lc);
-    /* A beginning of the word counts as near, however much is missing. */
+    d = edit_distance(text, lt, candidate, lc);
+    /* A prefix of the candidate counts as one edit, however much is missing. */
     if (lt >= 2 && strncmp(candidate, text, lt) == 0)
         d = 1;
     if (d > 1 + lt / 3 || (n->name != NULL && d >= n->distance))
@@ -122,8 +128,10 @@ static int unknown_letter(const struct opt_group *groups, char letter, struct er
                    other->letter, other->name);
 }
 
-/* Whether a message already begins with the option's name (`env file "x": …` for --env-file,
- * `allow-net: "x": …`). */
+/*
+ * True if a message already begins with the option's name (`env file "x": …` for --env-file,
+ * `allow-net: "x": …`).
+ */
 static bool begins_with_name(const char *msg, const char *name)
 {
     for (; *name != '\0'; name++, msg++)
@@ -132,8 +140,10 @@ static bool begins_with_name(const char *msg, const char *name)
     return *msg == ' ' || *msg == ':';
 }
 
-/* Puts the option in front of its handler's message, or in place of its name there. */
-static int wrap(const struct opt *o, int code, struct err *err)
+/*
+ * Prefixes the handler's message with the option, replacing its name if the message begins with it.
+ */
+static int wrap_error(const struct opt *o, int code, struct err *err)
 {
     char rest[ERR_MSG_MAX];
 
@@ -143,20 +153,20 @@ static int wrap(const struct opt *o, int code, struct err *err)
     return err_set(err, code, "--%s%s", o->name, rest);
 }
 
-static int apply(void *target, const struct opt *o, const char *text, struct opt_rest *rest,
-                 struct err *err)
+static int apply_option(void *target, const struct opt *o, const char *text, struct opt_rest *rest,
+                        struct err *err)
 {
     int r;
 
     r = o->set(target, o, text, err);
     if (r < 0)
-        return wrap(o, r, err);
+        return wrap_error(o, r, err);
     if (o->flags & OPT_STOP)
         rest->stop = o;
     return 0;
 }
 
-/* One `--name…` word; *next is the word behind it and is moved past a value that is taken. */
+/* Parses one `--name…` word. *next is the following word; it is advanced if that is the value. */
 static int parse_name(const struct opt_group *groups, void *target, const char *word, char ***next,
                       struct opt_rest *rest, struct err *err)
 {
@@ -175,10 +185,13 @@ static int parse_name(const struct opt_group *groups, void *target, const char *
                            o->arg);
         (*next)++;
     }
-    return apply(target, o, text, rest, err);
+    return apply_option(target, o, text, rest, err);
 }
 
-/* One `-abc` word: flags, up to a letter that takes the rest, or the next word, as its value. */
+/*
+ * Parses one `-abc` word: flags, up to a letter that takes the rest, or the next word, as its
+ * value.
+ */
 static int parse_letters(const struct opt_group *groups, void *target, const char *word,
                          char ***next, struct opt_rest *rest, struct err *err)
 {
@@ -201,7 +214,7 @@ static int parse_letters(const struct opt_group *groups, void *target, const cha
                                o->arg);
             (*next)++;
         }
-        r = apply(target, o, text, rest, err);
+        r = apply_option(target, o, text, rest, err);
         if (r < 0 || rest->stop != NULL || text != NULL)
             return r;
     }
@@ -234,8 +247,10 @@ int opts_parse(const struct opt_group *groups, void *target, char **argv, struct
     return 0;
 }
 
-/* Options, with their values, are parsed run by run; the operands between the runs are kept at the
- * front, in their order. */
+/*
+ * Parses runs of options with their values; moves the operands between the runs to the front, in
+ * order.
+ */
 int opts_parse_anywhere(const struct opt_group *groups, void *target, char **argv,
                         struct opt_rest *ret, struct err *err)
 {

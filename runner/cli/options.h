@@ -1,10 +1,10 @@
 #pragma once
 
 /*
- * Command line options by table. A table of rows is the one source of what is accepted, of
- * `--help`, and of the manual page. Accepted spellings: `--name VALUE`, `--name=VALUE`, `-n VALUE`,
- * `-nVALUE`, `-n=VALUE`, bundles of flags (`-it`). `--` or the first operand ends the options.
- * Every refusal is one line that names the option as it was written.
+ * Command line options by table. A table of rows is the only source of accepted options, of
+ * `--help` and of the manual page. Accepted spellings: `--name VALUE`, `--name=VALUE`, `-n VALUE`,
+ * `-nVALUE`, `-n=VALUE`, groups of flags (`-it`). `--` or the first operand ends the options.
+ * Errors are one line with the option as written.
  */
 
 #include <stdbool.h>
@@ -14,24 +14,24 @@ struct err;
 struct opt;
 
 /*
- * Puts one option into the caller's struct. `text` is the value (borrowed from argv), NULL for a
- * flag. A negative errno refuses it; the message is put behind the option's name.
+ * Stores one option in the caller's struct. `text` is the value (borrowed from argv), NULL for a
+ * flag. A negative errno refuses the option; the message is appended to the option's name.
  */
 typedef int opt_handler(void *target, const struct opt *o, const char *text, struct err *err);
 
 enum opt_flags {
-    OPT_REPEAT = 1 << 0, /* may be given more than once; else the last one wins */
-    OPT_STOP = 1 << 1,   /* ends parsing right there (--help): nothing behind it is looked at */
-    OPT_HIDDEN = 1 << 2, /* works, but is not in help, manual, or suggestions */
+    OPT_REPEAT = 1 << 0, /* may be repeated; without it the last one wins */
+    OPT_STOP = 1 << 1,   /* ends parsing at once (--help); following words are ignored */
+    OPT_HIDDEN = 1 << 2, /* accepted, but not shown in help, manual, or suggestions */
 };
 
 struct opt {
     const char *name; /* long form, without dashes; NULL ends a table */
     char letter;      /* short form, or 0 */
-    const char *arg;  /* what the value is called in help; NULL = a flag */
+    const char *arg;  /* name of the value in help; NULL = a flag */
     const char *help; /* no full stop; may hold several sentences */
     opt_handler *set;
-    size_t off; /* of the member that `set` fills */
+    size_t off; /* offset of the member that `set` fills */
     unsigned flags;
 };
 
@@ -43,23 +43,27 @@ struct opt_group {
 struct opt_rest {
     char **operands;        /* borrowed from argv, NULL-terminated */
     bool dashes;            /* `--` stood before the operands */
-    const struct opt *stop; /* the OPT_STOP row that ended parsing, or NULL */
+    const struct opt *stop; /* the OPT_STOP row that has ended parsing, or NULL */
 };
 
 /* Parses argv (NULL-terminated, without the program's name). *ret is set on success only. */
 int opts_parse(const struct opt_group *groups, void *target, char **argv, struct opt_rest *ret,
                struct err *err);
-/* The same where options may also stand between and behind the operands (`rind rm NAME -f`): argv
- * is put in order, operands last. What stands behind `--` is an operand. */
+/*
+ * As opts_parse, but options may also follow operands (`rind rm NAME -f`). Reorders argv, operands
+ * last. Words after `--` are operands.
+ */
 int opts_parse_anywhere(const struct opt_group *groups, void *target, char **argv,
                         struct opt_rest *ret, struct err *err);
 
-/* Handlers for common members of the target: bool = true; const char * = text (borrowed). */
+/* Handlers for common members: opt_flag sets a bool, opt_text a const char * (borrowed). */
 opt_handler opt_flag, opt_text;
 
-/* The name that is nearest to `text` by edit distance, or NULL when none is near. For verbs. */
+/*
+ * Finds the candidate closest to a mistyped word by edit distance. name is NULL if none is close.
+ */
 struct nearest {
-    const char *name; /* of the best candidate so far, or NULL */
+    const char *name; /* best candidate so far, or NULL */
     size_t distance;
 };
 void nearest_offer(struct nearest *n, const char *text, const char *candidate);

@@ -1,3 +1,5 @@
+/* The tar writer behind pack.h; runs in the client process. */
+
 #include "cli/pack.h"
 
 #include <errno.h>
@@ -21,7 +23,7 @@ struct pack {
     void *data;
     struct err *err;
     size_t skipped;
-    bool changed; /* a file had fewer bytes than it said */
+    bool changed; /* a file was shorter than its header says */
     struct tar_item item;
     unsigned char head[TAR_HEAD_MAX];
     char piece[PIECE];
@@ -29,7 +31,7 @@ struct pack {
 
 static int put_entry(struct pack *p, int dirfd, const char *base, const struct stat *st);
 
-static int failed(struct pack *p, int code)
+static int pack_error(struct pack *p, int code)
 {
     return err_errno(p->err, code, "'%s'", p->item.name);
 }
@@ -38,7 +40,7 @@ static int put_head(struct pack *p)
 {
     ssize_t n = tar_put_item(p->head, &p->item);
 
-    return n < 0 ? failed(p, (int)n) : p->put(p->data, p->head, (size_t)n, p->err);
+    return n < 0 ? pack_error(p, (int)n) : p->put(p->data, p->head, (size_t)n, p->err);
 }
 
 static void set_facts(struct tar_item *item, enum tar_kind kind, const struct stat *st)
@@ -53,7 +55,7 @@ static void set_facts(struct tar_item *item, enum tar_kind kind, const struct st
     item->link[0] = '\0';
 }
 
-/* Exactly as many bytes as the head has said. */
+/* Writes as many bytes as the header says; pads a file that has shrunk with zeros. */
 static int put_contents(struct pack *p, int fd)
 {
     uint64_t left = p->item.size;
@@ -66,7 +68,7 @@ static int put_contents(struct pack *p, int fd)
         if (n < 0 && errno == EINTR)
             continue;
         if (n < 0)
-            return failed(p, -errno);
+            return pack_error(p, -errno);
         if (n == 0) {
             n = left < sizeof(p->piece) ? (ssize_t)left : (ssize_t)sizeof(p->piece);
             (void)memset(p->piece, 0, (size_t)n);
@@ -86,11 +88,11 @@ static int put_file(struct pack *p, int dirfd, const char *base)
     int r;
 
     if (fd < 0)
-        return failed(p, -errno);
+        return pack_error(p, -errno);
     if (fstat(fd, &st) < 0)
-        return failed(p, -errno);
+        return pack_error(p, -errno);
     if (!S_ISREG(st.st_mode))
-        return failed(p, -ESTALE); /* replaced meanwhile */
+        return pack_error(p, -ESTALE); /* replaced by another file meanwhile */
     set_facts(&p->item, TAR_REGULAR, &st);
     r = put_head(p);
     return r == 0 ? put_contents(p, fd) : r;
@@ -103,12 +105,12 @@ static int put_link(struct pack *p, int dirfd, const char *base, const struct st
     set_facts(&p->item, TAR_SYMBOLIC, st);
     n = readlinkat(dirfd, base, p->item.link, FILE_PATH_MAX);
     if (n < 0)
-        return failed(p, -errno);
+        return pack_error(p, -errno);
     p->item.link[n] = '\0';
     return put_head(p);
 }
 
-/* One more component behind the item's name. */
+/* Writes one child of a directory, with its name appended to the item's name. */
 static int put_child(struct pack *p, int dirfd, const char *base)
 {
     size_t len = strlen(p->item.name), more = strlen(base);
@@ -116,18 +118,18 @@ static int put_child(struct pack *p, int dirfd, const char *base)
     int r;
 
     if (len + 1 + more > FILE_PATH_MAX)
-        return failed(p, -ENAMETOOLONG);
+        return pack_error(p, -ENAMETOOLONG);
     (void)snprintf(p->item.name + len, sizeof(p->item.name) - len, "%s%s", len > 0 ? "/" : "",
                    base);
     if (fstatat(dirfd, base, &st, AT_SYMLINK_NOFOLLOW) == 0)
         r = put_entry(p, dirfd, base, &st);
     else
-        r = errno == ENOENT ? 0 : failed(p, -errno); /* it has vanished */
+        r = errno == ENOENT ? 0 : pack_error(p, -errno); /* the file has vanished */
     p->item.name[len] = '\0';
     return r;
 }
 
-/* fd is taken. */
+/* Writes a directory and its contents; takes fd. */
 static int put_dir(struct pack *p, int fd)
 {
     auto_ptr(dir_close) DIR *d = dir_take(fd);
@@ -136,16 +138,16 @@ static int put_dir(struct pack *p, int fd)
     int r = 0;
 
     if (d == NULL)
-        return failed(p, -errno);
+        return pack_error(p, -errno);
     if (fstat(fd, &st) < 0)
-        r = failed(p, -errno);
+        r = pack_error(p, -errno);
     if (r == 0 && p->item.name[0] != '\0') {
         set_facts(&p->item, TAR_DIRECTORY, &st);
         r = put_head(p);
     }
     while (r == 0 && (e = dir_next(d)) != NULL)
         r = put_child(p, fd, e->d_name);
-    return r == 0 && errno != 0 ? failed(p, -errno) : r;
+    return r == 0 && errno != 0 ? pack_error(p, -errno) : r;
 }
 
 static int put_entry(struct pack *p, int dirfd, const char *base, const struct stat *st)
@@ -158,14 +160,14 @@ static int put_entry(struct pack *p, int dirfd, const char *base, const struct s
         return put_link(p, dirfd, base, st);
     if (S_ISDIR(st->st_mode)) {
         fd = openat(dirfd, base, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
-        return fd < 0 ? failed(p, -errno) : put_dir(p, fd);
+        return fd < 0 ? pack_error(p, -errno) : put_dir(p, fd);
     }
     p->skipped++;
     (void)fprintf(stderr, "rind: '%s' is no file, directory or link: left out\n", p->item.name);
     return 0;
 }
 
-/* Two empty blocks, and zeros up to a whole record. */
+/* Writes the two zero blocks that end an archive. */
 static int put_end(struct pack *p)
 {
     (void)memset(p->piece, 0, (size_t)TAR_BLOCK * 2);

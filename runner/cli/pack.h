@@ -1,19 +1,22 @@
 #pragma once
 
-/* Packs a file or a tree of ours into an archive, for a sandbox. */
+/* Packs a local file or directory tree into a tar archive, for a sandbox. */
 
 #include <stddef.h>
 
 struct err;
 
-/* Takes bytes of the archive: 0; 1: no more are wanted (then pack ends with 1); negative: failed.
+/*
+ * Consumes bytes of the archive. Returns 0; 1: no more are wanted (pack then returns 1); negative:
+ * failed.
  */
 typedef int pack_put(void *data, const void *bytes, size_t len, struct err *err);
 
 /*
- * path, whose last component is named `name` in the archive ("": its contents alone). Links are
- * packed as links, the last one of path only without `follow`. Sockets, devices and FIFOs are left
- * out, told on stderr, and counted. A file that changes meanwhile is an error at the end.
+ * Packs path; its last component is named `name` in the archive ("": only the directory's
+ * contents). Symbolic links stay links; `follow` resolves the last component of path. Sockets,
+ * devices and FIFOs are skipped with a message on stderr, and counted. If a file changes meanwhile,
+ * pack fails at the end. Blocks.
  */
 int pack(const char *path, const char *name, int follow, pack_put *put, void *data,
          size_t *ret_skipped, struct err *err);

@@ -1,4 +1,4 @@
-/* rind ps: the sandboxes that run, or all; with a name, what runs in that one. */
+/* rind ps: lists running sandboxes, or all; with a name, the processes of that sandbox. */
 
 #include <errno.h>
 #include <stddef.h>
@@ -35,9 +35,9 @@ static const char *const details[] = {
     NULL,
 };
 
-/* ---- in one sandbox ---- */
+/* ---- processes of one sandbox ---- */
 
-/* Each row as {kind, id, state, pid, command}; what has no such thing, null. */
+/* Appends {kind, id, state, pid, command}; a missing value is null. */
 static int add_row(json_t *rows, const char *kind, const json_t *id, const json_t *state,
                    const json_t *pid, json_t *command)
 {
@@ -169,7 +169,7 @@ static int show_one(const struct list_args *args, const char *name)
 
 /* ---- the verb ---- */
 
-static int show_boxes(struct list_args *args)
+static int show_sandboxes(struct list_args *args)
 {
     static const char *const states[] = {"starting", "running", "paused", "stopping"};
     struct err err = ERR_NONE;
@@ -180,10 +180,10 @@ static int show_boxes(struct list_args *args)
     return list_show(&args->remote, &args->filter);
 }
 
-static int show(struct list_args *args, const char *name)
+static int show_ps(struct list_args *args, const char *name)
 {
     if (name == NULL)
-        return show_boxes(args);
+        return show_sandboxes(args);
     if (args->all || args->filter.query.len > 0)
         return cli_failf("ps: --all and --label choose sandboxes, which a NAME does, too");
     return show_one(args, name);
@@ -191,7 +191,7 @@ static int show(struct list_args *args, const char *name)
 
 static int ps_main(const struct verb *v, const struct globals *g, char **argv)
 {
-    return list_main(v, g, argv, 1, show);
+    return list_main(v, g, argv, 1, show_ps);
 }
 
 const struct verb verb_ps = {

@@ -1,3 +1,8 @@
+/*
+ * Shared code of the verbs that are clients of the daemon: its socket, requests for each name, JSON
+ * output.
+ */
+
 #include "cli/remote.h"
 
 #include <errno.h>
@@ -101,8 +106,12 @@ void remote_hint(struct err *err, const char *name)
     }
 }
 
-/* What came of one name: code and err, or root (taken; NULL: nothing to be said). The status. */
-static int tell(const struct remote *r, const char *name, int code, json_t *root, struct err *err)
+/*
+ * Prints the result for one name: err, or root (taken; NULL: only the name). Returns the exit
+ * status.
+ */
+static int report_result(const struct remote *r, const char *name, int code, json_t *root,
+                         struct err *err)
 {
     if (code < 0) {
         remote_hint(err, name);
@@ -129,27 +138,27 @@ int remote_each(const struct remote *r, char **names, remote_fn *fn, void *args)
         json_t *root = NULL;
         int code = fn(c, *names, args, &root, &err);
 
-        if (tell(r, *names, code, root, &err) != 0)
+        if (report_result(r, *names, code, root, &err) != 0)
             status = EXIT_RIND;
     }
     return cli_flush(status);
 }
 
-/* One name, its connection, and what came of asking. */
+/* One name's connection and the result of its request. */
 struct asked {
     struct client *client; /* owned */
     struct err err;
     int code;
 };
 
-static int answer(const struct remote *r, const char *name, struct asked *a)
+static int finish_request(const struct remote *r, const char *name, struct asked *a)
 {
     json_t *root = NULL;
 
     if (a->code == 0)
         a->code = client_json_answer(a->client, &root, &a->err);
     client_close(a->client);
-    return tell(r, name, a->code, root, &a->err);
+    return report_result(r, name, a->code, root, &a->err);
 }
 
 int remote_each_at_once(const struct remote *r, char **names, remote_send_fn *fn, void *args)
@@ -166,12 +175,12 @@ int remote_each_at_once(const struct remote *r, char **names, remote_send_fn *fn
             *a = (struct asked){.err = ERR_NONE};
             a->code = remote_open(r, &a->client, &a->err);
             if (a->code < 0 && n == 0)
-                return cli_fail(&a->err); /* the same for all */
+                return cli_fail(&a->err); /* the other names would fail alike */
             if (a->code == 0)
                 a->code = fn(a->client, names[n], args, &a->err);
         }
         for (size_t i = 0; i < n; i++)
-            if (answer(r, names[i], &asked[i]) != 0)
+            if (finish_request(r, names[i], &asked[i]) != 0)
                 status = EXIT_RIND;
         names += n;
     }
@@ -212,7 +221,7 @@ int remote_get(struct client *c, const char *format, const char *name, json_t **
     return client_json(c, "GET", url.data, NULL, ret, err);
 }
 
-/* cli_flush sees what could not be written. */
+/* Write errors are reported by cli_flush. */
 void print_json(json_t *root)
 {
     if (root != NULL)

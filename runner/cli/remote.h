@@ -1,6 +1,6 @@
 #pragma once
 
-/* What the verbs that ask the daemon share: where it is, how answers are printed. */
+/* Shared by the verbs that are clients of the daemon: its socket, requests, output. */
 
 #include <jansson.h>
 #include <stdbool.h>
@@ -11,14 +11,14 @@
 
 struct buf;
 
-/* Begins the arguments of each verb that asks the daemon. */
+/* First member of the arguments of each such verb. */
 struct remote {
     struct globals globals; /* first: cli.h */
     const char *socket;     /* --socket, or NULL */
     bool json;              /* --json */
 };
 
-/* The groups of options for them: with --socket alone, and with --json. */
+/* Option tables: --socket only, and --socket with --json. */
 extern const struct opt socket_options[], remote_options[];
 #define REMOTE_GROUP                                                                               \
     {                                                                                              \
@@ -27,51 +27,57 @@ extern const struct opt socket_options[], remote_options[];
 
 enum { REMOTE_PATH_MAX = CLI_PATH_MAX + 16 };
 /*
- * Where the daemon's socket is: --socket, else $RIND_SOCKET, else rind.sock in --runtime, else in
- * the default directory of who calls; another user than root who has none there means root's.
- * *ret_named: somebody named it, rather than the defaults.
+ * Finds the daemon's socket: --socket, else $RIND_SOCKET, else rind.sock in --runtime or the user's
+ * default directory. If that does not exist, other users than root get root's socket. *ret_named:
+ * the path was given, not a default.
  */
 int remote_socket(const struct remote *r, char ret[REMOTE_PATH_MAX], bool *ret_named,
                   struct err *err);
 int remote_open(const struct remote *r, struct client **ret, struct err *err);
 
 /*
- * What a verb with operands begins with: parses into args (a struct that begins with struct
- * remote), and sees that there are min to max operands, called `what` where they are missing.
+ * First call of a verb with operands. Parses into args (which begins with struct remote) and checks
+ * that there are min to max operands; `what` names them in the error.
  */
 enum verb_step remote_begin(const struct verb *v, void *args, char **argv, size_t min, size_t max,
                             const char *what, char ***ret_operands, int *ret_status);
-enum { REMOTE_ANY = 1 << 20 /* max: as many operands as there are */ };
+enum { REMOTE_ANY = 1 << 20 /* max: no limit */ };
 
-/* Where a sandbox is in the wrong state for what was asked, adds to err how it leaves that state.
- * name: as it was called. */
+/*
+ * Adds a hint to err if the sandbox is in the wrong state for the request: the command that changes
+ * the state. name: as given by the user.
+ */
 void remote_hint(struct err *err, const char *name);
 
 /*
- * Calls fn for each name on one connection. What fails is told, and the others are still done.
- * fn's *ret (may stay NULL) is printed with --json, as one line; else the name. Returns the exit
- * status.
+ * Calls fn for each name on one connection. An error is printed, and the next name follows. With
+ * --json fn's *ret (may stay NULL) is printed on one line; else the name. Returns the exit status.
  */
 typedef int remote_fn(struct client *c, const char *name, void *args, json_t **ret,
                       struct err *err);
 int remote_each(const struct remote *r, char **names, remote_fn *fn, void *args);
-/* The same for what takes its time: fn only sends, on a connection for each name, and all (of
- * REMOTE_AT_ONCE) have been asked before an answer is waited for. */
+/*
+ * As remote_each, for slow requests. fn only sends, on a connection for each name; up to
+ * REMOTE_AT_ONCE requests are sent before the first reply is read.
+ */
 enum { REMOTE_AT_ONCE = 32 };
 typedef int remote_send_fn(struct client *c, const char *name, void *args, struct err *err);
 int remote_each_at_once(const struct remote *r, char **names, remote_send_fn *fn, void *args);
 
-/* POST /v1/sandboxes/NAME/VERB; body is taken, and may be NULL. remote_post_send only asks. */
+/*
+ * POST /v1/sandboxes/NAME/VERB; body is taken, and may be NULL. remote_post_send does not read the
+ * reply.
+ */
 int remote_post_send(struct client *c, const char *name, const char *verb, json_t *body,
                      struct err *err);
 int remote_post(struct client *c, const char *name, const char *verb, json_t *body, json_t **ret,
                 struct err *err);
-/* GET of url_make's format and names. */
+/* GET of a target made by url_make. */
 int remote_get(struct client *c, const char *format, const char *name, json_t **ret,
                struct err *err);
 
-/* One document for programs, on lines of its own, or on one. Takes root. */
+/* Prints JSON, indented or on one line. Takes root. */
 void print_json(json_t *root);
 void print_json_line(json_t *root);
-/* Members of a JSON object; "-", 0 where there is none of this kind. */
+/* Returns a string member of a JSON object; "-" if there is none. */
 const char *member(const json_t *object, const char *key);

@@ -1,4 +1,4 @@
-/* rind resume: lets frozen sandboxes go on. */
+/* rind resume: thaws frozen sandboxes. */
 
 #include "base/err.h"
 #include "cli/remote.h"

@@ -1,4 +1,7 @@
-/* rind run: one sandbox, supervised by this process, from start to removal. */
+/*
+ * rind run: runs one sandbox from start to removal, through the daemon (run_remote.h) or in this
+ * process (core/run.h).
+ */
 
 #include "core/run.h"
 
@@ -93,7 +96,7 @@ static int check_choice(const struct sandbox_args *args, struct err *err)
         return err_set(err, -EINVAL, "--alone: not with --socket; either says where it runs");
     if (args->alone && args->detach)
         return err_set(err, -EINVAL, "--alone: not with --detach, which needs the daemon");
-    /* This process ends with the first run: a second one would be seen by no client. */
+    /* This process ends with the first run, so no client would see a second one. */
     if (!args->detach && args->spec->restart != RESTART_NO)
         return err_set(err, -EINVAL,
                        "--restart %s: only with --detach, as a run that is attached ends with its "
@@ -107,8 +110,10 @@ static int run_with(const struct verb *v, const struct globals *g, char **argv, 
     struct sandbox_args args = {.remote.globals = *g, .spec = spec};
     struct opt_rest rest;
     struct err err = ERR_NONE;
-    /* core_run says 126 or 127 here when the command's own execve failed, 137 when the whole
-     * sandbox was killed, and why in err. */
+    /*
+     * core_run sets 126 or 127 if the command's execve failed, 137 if the whole sandbox was killed,
+     * and err to the cause.
+     */
     int r, status = EXIT_RIND;
 
     (void)keys_parse(DETACH_KEYS, &args.attached.detach);

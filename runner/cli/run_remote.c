@@ -1,3 +1,5 @@
+/* rind run as a client of the daemon's API. */
+
 #include "cli/run_remote.h"
 
 #include <errno.h>
@@ -17,13 +19,13 @@
 
 static const char target[] = "/v1/sandboxes";
 
-/* A policy file is read by who names it: the daemon only knows names. */
+/* True for a path. This process reads policy files; the daemon only knows names. */
 static bool is_policy_file(const char *policy)
 {
     return strchr(policy, '/') != NULL || strchr(policy, '.') != NULL;
 }
 
-/* Whether the daemon must do it: then its absence is an error. */
+/* True if only the daemon will do, so that its absence is an error. */
 static bool is_wanted(const struct sandbox_args *args, bool named)
 {
     return named || args->detach;
@@ -77,7 +79,7 @@ static int make_body(const struct sandbox_args *args, json_t **ret, struct err *
     return 0;
 }
 
-static int refused(struct client *c, int code, int *ret_status)
+static int run_error_status(struct client *c, int code, int *ret_status)
 {
     if (client_exit_code(c) != 0)
         *ret_status = client_exit_code(c);
@@ -90,7 +92,7 @@ static int run_detached(struct client *c, json_t *body, int *ret_status, struct 
     int r = client_json(c, "POST", target, body, &root, err);
 
     if (r < 0)
-        return refused(c, r, ret_status);
+        return run_error_status(c, r, ret_status);
     (void)printf("%s\n", member(root, "id"));
     *ret_status = cli_flush(0);
     return 0;
@@ -114,7 +116,7 @@ static int run_attached(const struct sandbox_args *args, struct client *c, json_
     if (r == 0)
         r = attached_request(a, c, &request, err);
     if (r < 0)
-        return refused(c, r, ret_status);
+        return run_error_status(c, r, ret_status);
     id = client_header(c, "rind-sandbox-id");
     r = url_make(&again, "/v1/sandboxes/%s/attach", id != NULL ? id : "");
     if (r < 0)
@@ -138,7 +140,7 @@ int run_remote(const struct sandbox_args *args, int *ret_status, struct err *err
     if (r != 0)
         return r;
     r = make_body(args, &body, err);
-    /* Bytes that JSON cannot hold: nothing stands against passing them on ourselves. */
+    /* JSON cannot hold such bytes, but a run without the daemon can pass them on. */
     if (r == -EILSEQ && args->remote.socket == NULL && !args->detach)
         return RUN_ALONE;
     if (r < 0)

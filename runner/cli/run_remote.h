@@ -1,6 +1,6 @@
 #pragma once
 
-/* rind run by the daemon. */
+/* Runs `rind run` through the daemon. */
 
 struct err;
 struct sandbox_args;
@@ -8,8 +8,8 @@ struct sandbox_args;
 enum { RUN_ALONE = 1 };
 
 /*
- * Runs what args describe by the daemon, if there is one: 0 and *ret_status, or RUN_ALONE: none
- * answers at the default place, or it is something that only the caller itself can do. Negative: it
- * failed; *ret_status is set all the same.
+ * Runs the sandbox of args through the daemon: returns 0 and sets *ret_status. RUN_ALONE: no daemon
+ * at the default socket, or the request needs this process. Negative: failed; *ret_status is set,
+ * too. Blocks until the command ends.
  */
 int run_remote(const struct sandbox_args *args, int *ret_status, struct err *err);

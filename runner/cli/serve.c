@@ -1,4 +1,4 @@
-/* rind serve: the daemon. */
+/* rind serve: runs the daemon. */
 
 #include "api/serve.h"
 

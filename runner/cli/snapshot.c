@@ -1,4 +1,4 @@
-/* rind snapshot: an image of a sandbox, or a volume of one of its directories. */
+/* rind snapshot: makes an image of a sandbox, or a volume of one of its directories. */
 
 #include <errno.h>
 #include <stddef.h>
@@ -12,11 +12,11 @@
 struct snapshot_args {
     struct remote remote; /* first */
     const char *dir, *message, *author;
-    json_t *changes; /* owned; or NULL */
+    json_t *changes; /* owned, or NULL */
     bool no_pause;
 };
 
-static int on_change(void *target, const struct opt *o, const char *text, struct err *err)
+static int opt_change(void *target, const struct opt *o, const char *text, struct err *err)
 {
     struct snapshot_args *args = target;
 
@@ -36,7 +36,7 @@ static const struct opt snapshot_options[] = {
       .off = offsetof(struct snapshot_args, message), .help = "The comment in the image's history" },
     { .name = "author",   .arg = "TEXT", .set = opt_text,
       .off = offsetof(struct snapshot_args, author), .help = "Who has made it" },
-    { .name = "change",   .letter = 'c', .arg = "INSTRUCTION", .set = on_change, .flags = OPT_REPEAT,
+    { .name = "change",   .letter = 'c', .arg = "INSTRUCTION", .set = opt_change, .flags = OPT_REPEAT,
       .help = "Change the image's configuration, as a Dockerfile does: 'CMD [\"sh\"]'" },
     { .name = "no-pause", .set = opt_flag, .off = offsetof(struct snapshot_args, no_pause),
       .help = "Do not pause the sandbox while its files are read: they may then not fit together" },
@@ -65,26 +65,26 @@ static const struct example examples[] = {
     {0},
 };
 
-static int put(json_t *body, const char *key, const char *text, struct err *err)
+static int put_text(json_t *body, const char *key, const char *text, struct err *err)
 {
     if (text == NULL || json_object_set_new(body, key, json_string(text)) == 0)
         return 0;
     return err_set(err, -EINVAL, "%s '%.64s': is not UTF-8", key, text);
 }
 
-static int run(struct snapshot_args *args, char **names, struct err *err)
+static int snapshot_request(struct snapshot_args *args, char **names, struct err *err)
 {
     auto_client struct client *c = NULL;
     auto_ptr(json_decref) json_t *made = NULL;
     json_t *body = json_pack("{s:b}", "pause", (int)!args->no_pause);
-    int r = put(body, "name", names[1], err);
+    int r = put_text(body, "name", names[1], err);
 
     if (r == 0)
-        r = put(body, "dir", args->dir, err);
+        r = put_text(body, "dir", args->dir, err);
     if (r == 0)
-        r = put(body, "message", args->message, err);
+        r = put_text(body, "message", args->message, err);
     if (r == 0)
-        r = put(body, "author", args->author, err);
+        r = put_text(body, "author", args->author, err);
     if (args->changes != NULL)
         (void)json_object_set(body, "changes", args->changes);
     if (r == 0)
@@ -111,7 +111,7 @@ static int snapshot_main(const struct verb *v, const struct globals *g, char **a
     int status;
 
     if (remote_begin(v, &args, argv, 1, 2, "sandbox", &names, &status) == VERB_GO)
-        status = cli_flush(run(&args, names, &err) < 0 ? cli_fail(&err) : 0);
+        status = cli_flush(snapshot_request(&args, names, &err) < 0 ? cli_fail(&err) : 0);
     json_decref(args.changes);
     return status;
 }

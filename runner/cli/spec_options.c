@@ -1,3 +1,5 @@
+/* The options of a new sandbox, shared by run and create. */
+
 #include "cli/spec_options.h"
 
 #include <errno.h>
@@ -9,7 +11,7 @@
 #include "spec/json.h"
 #include "spec/spec.h"
 
-/* The parsers of spec/ as option handlers: the same words refuse the same text in CLI and API. */
+/* Option handlers that call the parsers of spec/, so that CLI and API accept the same texts. */
 #define SPEC_HANDLER(fn)                                                                           \
     static int on_##fn(void *target, const struct opt *o, const char *text, struct err *err)       \
     {                                                                                              \
@@ -59,7 +61,7 @@ SPEC_HANDLER(spec_set_stop_signal);
 SPEC_HANDLER(spec_set_stop_timeout);
 SPEC_HANDLER(spec_set_inactivity);
 
-/* A bool of the spec; off is in struct spec. */
+/* Sets a bool of the spec; off: offset in struct spec. */
 static int spec_flag(void *target, const struct opt *o, const char *text, struct err *err)
 {
     struct sandbox_args *args = target;
@@ -231,10 +233,10 @@ int spec_operands(struct spec *spec, char **operands, bool dashes, struct err *e
     return 0;
 }
 
-/* ---- for the daemon ---- */
+/* ---- requests to the daemon ---- */
 
-/* The daemon follows no links: what one of the caller's means is for the caller to say. */
-static int resolve(json_t *object, const char *key, const char *what, struct err *err)
+/* The daemon follows no symbolic links, so the caller's are resolved here. */
+static int resolve_path(json_t *object, const char *key, const char *what, struct err *err)
 {
     const char *path = json_string_value(json_object_get(object, key));
     auto_free char *real = path != NULL && path[0] == '/' ? realpath(path, NULL) : NULL;
@@ -256,12 +258,12 @@ int spec_request(const struct spec *spec, json_t **ret, struct err *err)
     int r = spec_to_json(spec, &root, err);
 
     if (r == 0 && !spec->has_stop_signal)
-        (void)json_object_del(root, "stopSignal"); /* the image may say one */
+        (void)json_object_del(root, "stopSignal"); /* the image may set one */
     if (r == 0)
-        r = resolve(root, "rootfs", "root file system", err);
+        r = resolve_path(root, "rootfs", "root file system", err);
     json_array_foreach(json_object_get(root, "volumes"), i, volume)
         if (r == 0 && !spec->volumes[i].named)
-            r = resolve(volume, "source", "volume", err);
+            r = resolve_path(volume, "source", "volume", err);
     if (r == 0)
         *ret = take(root);
     return r;

@@ -1,6 +1,6 @@
 #pragma once
 
-/* The options that describe a new sandbox: for every verb that makes one. */
+/* The options that describe a new sandbox, shared by the verbs that create one. */
 
 #include <jansson.h>
 
@@ -13,24 +13,26 @@ struct spec;
 struct sandbox_args {
     struct remote remote;             /* first */
     struct spec *spec;                /* borrowed; filled by the options */
-    struct attached_options attached; /* detach alone: the keys */
+    struct attached_options attached; /* only `detach`, the keys, is used */
     bool remove;                      /* --rm */
-    bool alone, detach;               /* of run: --alone, --detach */
+    bool alone, detach;               /* for run: --alone, --detach */
 };
 
 extern const struct opt root_options[], command_options[], limit_options[], isolation_options[];
-/* What only a sandbox that the daemon keeps has. */
+/* Options of sandboxes that the daemon keeps. */
 extern const struct opt kept_options[];
 
-/* What the daemon is asked to make: host paths made absolute, links in them resolved by who asks.
- * -EILSEQ: something is no text that JSON can hold. */
+/*
+ * Encodes the request for the daemon. Host paths are made absolute, and their symbolic links
+ * resolved with the caller's rights. -EILSEQ: a text is not UTF-8.
+ */
 int spec_request(const struct spec *spec, json_t **ret, struct err *err);
 
-/* -EINVAL: --rm and --restart, which exclude one another. */
+/* -EINVAL: --rm and --restart exclude each other. */
 int spec_check_remove(const struct sandbox_args *args, struct err *err);
 
 /*
- * What stands behind the options. With `--rootfs` or `--image`, or behind `--` (dashes), all of it
- * is the command; else the first names an image. Refuses an empty command where there is no image.
+ * Handles the operands. With `--rootfs` or `--image`, or after `--` (dashes), all of them are the
+ * command; else the first is an image. An empty command without an image is an error.
  */
 int spec_operands(struct spec *spec, char **operands, bool dashes, struct err *err);

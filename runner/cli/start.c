@@ -43,7 +43,9 @@ static int start_one(struct client *c, const char *name, void *args, json_t **re
     return remote_post(c, name, "start", NULL, ret, err);
 }
 
-/* Attached as the sandbox was created. */
+/*
+ * Starts the sandbox and attaches to it, with the terminal and input settings it was created with.
+ */
 static int start_attached(struct client *c, const char *name, const char *target, json_t *spec,
                           const char *again)
 {

@@ -1,4 +1,4 @@
-/* rind stats: what sandboxes use, as a table that goes on. */
+/* rind stats: prints resource usage of sandboxes, once or continuously. */
 
 #include <errno.h>
 #include <poll.h>
@@ -15,8 +15,8 @@
 #include "json/parse.h"
 
 enum {
-    INTERVAL_MS = 1000, /* between two tables */
-    FIRST_MS = 200,     /* between the two looks that the first one's CPU share needs */
+    INTERVAL_MS = 1000, /* time between two tables */
+    FIRST_MS = 200,     /* time between the first two samples, which the first CPU share needs */
 };
 
 struct stats_args {
@@ -42,16 +42,16 @@ static const char *const details[] = {
     NULL,
 };
 
-/* ---- one look ---- */
+/* ---- one sample ---- */
 
-/* {"id","name", …what the daemon says} of one sandbox. */
-static int look_at(struct client *c, const json_t *box, json_t *all, struct err *err)
+/* Appends one sandbox's usage, as the daemon reports it, with "id" and "name". */
+static int stats_add(struct client *c, const json_t *box, json_t *all, struct err *err)
 {
     json_t *one = NULL;
     int r = remote_get(c, "/v1/sandboxes/%s/stats", member(box, "id"), &one, err);
 
     if (r == -EBUSY || r == -ENOENT)
-        return 0; /* it has stopped meanwhile */
+        return 0; /* the sandbox has stopped meanwhile */
     if (r < 0)
         return r;
     (void)json_object_set(one, "id", json_object_get(box, "id"));
@@ -59,7 +59,7 @@ static int look_at(struct client *c, const json_t *box, json_t *all, struct err 
     return json_array_append_new(all, one) < 0 ? err_errno(err, -ENOMEM, "stats") : 0;
 }
 
-static int look_running(struct client *c, json_t *all, struct err *err)
+static int stats_add_running(struct client *c, json_t *all, struct err *err)
 {
     struct list_filter filter = {.query = BUF_INIT(4096)};
     auto_ptr(json_decref) json_t *list = NULL;
@@ -74,32 +74,32 @@ static int look_running(struct client *c, json_t *all, struct err *err)
     buf_done(&filter.query);
     json_array_foreach(list, i, box)
         if (r == 0)
-            r = look_at(c, box, all, err);
+            r = stats_add(c, box, all, err);
     return r;
 }
 
-static int look(struct client *c, char **names, json_t **ret, struct err *err)
+static int stats_sample(struct client *c, char **names, json_t **ret, struct err *err)
 {
     auto_ptr(json_decref) json_t *all = json_array();
     int r = 0;
 
     if (names[0] == NULL)
-        r = look_running(c, all, err);
+        r = stats_add_running(c, all, err);
     for (; r == 0 && *names != NULL; names++) {
         auto_ptr(json_decref) json_t *box = NULL;
 
         r = remote_get(c, "/v1/sandboxes/%s", *names, &box, err);
         if (r == 0)
-            r = look_at(c, box, all, err);
+            r = stats_add(c, box, all, err);
     }
     if (r == 0)
         *ret = take(all);
     return r;
 }
 
-/* ---- the share of a processor ---- */
+/* ---- CPU share ---- */
 
-static const json_t *find(const json_t *all, const char *id)
+static const json_t *find_sandbox(const json_t *all, const char *id)
 {
     json_t *one;
     size_t i;
@@ -110,34 +110,34 @@ static const json_t *find(const json_t *all, const char *id)
     return NULL;
 }
 
-static json_int_t number(const json_t *one, const char *key)
+static json_int_t number_of(const json_t *one, const char *key)
 {
     return json_integer_value(json_object_get(one, key));
 }
 
-/* Adds "cpuPercent" to each that was there before, too. */
+/* Adds "cpuPercent" to sandboxes that are also in the sample before. */
 static void add_shares(json_t *all, const json_t *before)
 {
     json_t *one;
     size_t i;
 
     json_array_foreach(all, i, one) {
-        const json_t *old = find(before, member(one, "id"));
+        const json_t *old = find_sandbox(before, member(one, "id"));
         int64_t ms = human_parse_time(member(one, "time")) -
                      (old != NULL ? human_parse_time(member(old, "time")) : 0);
 
-        if (old == NULL || ms <= 0 || number(one, "cpuMicros") < number(old, "cpuMicros"))
+        if (old == NULL || ms <= 0 || number_of(one, "cpuMicros") < number_of(old, "cpuMicros"))
             continue;
         (void)json_object_set_new(
             one, "cpuPercent",
-            json_real((double)(number(one, "cpuMicros") - number(old, "cpuMicros")) / 10 /
+            json_real((double)(number_of(one, "cpuMicros") - number_of(old, "cpuMicros")) / 10 /
                       (double)ms));
     }
 }
 
 /* ---- output ---- */
 
-/* "12 MiB of 1 GiB"; nothing for one without a limit. */
+/* "12 MiB of 1 GiB"; empty without a disk limit. */
 static void add_disk(struct table *t, const json_t *disk)
 {
     char used[HUMAN_MAX], size[HUMAN_MAX];
@@ -146,8 +146,8 @@ static void add_disk(struct table *t, const json_t *disk)
         table_add(t, NULL);
         return;
     }
-    table_addf(t, "%s of %s", human_bytes((uint64_t)number(disk, "usedBytes"), used),
-               human_bytes((uint64_t)number(disk, "sizeBytes"), size));
+    table_addf(t, "%s of %s", human_bytes((uint64_t)number_of(disk, "usedBytes"), used),
+               human_bytes((uint64_t)number_of(disk, "sizeBytes"), size));
 }
 
 static int print_table(const json_t *all)
@@ -170,29 +170,29 @@ static int print_table(const json_t *all)
             table_addf(t, "%.1f", json_real_value(share));
         else
             table_add(t, NULL);
-        table_add(t, human_bytes((uint64_t)number(one, "memoryBytes"), size));
-        table_add(t, human_bytes((uint64_t)number(one, "memoryPeakBytes"), size));
-        table_addf(t, "%lld", (long long)number(one, "pids"));
+        table_add(t, human_bytes((uint64_t)number_of(one, "memoryBytes"), size));
+        table_add(t, human_bytes((uint64_t)number_of(one, "memoryPeakBytes"), size));
+        table_addf(t, "%lld", (long long)number_of(one, "pids"));
         add_disk(t, json_object_get(one, "disk"));
-        table_addf(t, "%lld", (long long)number(one, "oomKills"));
+        table_addf(t, "%lld", (long long)number_of(one, "oomKills"));
     }
     return table_print(t, stdout);
 }
 
-static int show(const struct stats_args *args, json_t *all, bool live)
+static int print_sample(const struct stats_args *args, json_t *all, bool live)
 {
     if (args->remote.json) {
         print_json_line(json_incref(all));
     } else {
         if (live)
-            (void)fputs("\033[H\033[J", stdout); /* home, and clear below */
+            (void)fputs("\033[H\033[J", stdout); /* cursor home, clear to the end of the screen */
         if (print_table(all) < 0)
             return -ENOMEM;
     }
     return fflush(stdout) == 0 ? 0 : -errno;
 }
 
-static int run(const struct stats_args *args, char **names, struct err *err)
+static int stats_run(const struct stats_args *args, char **names, struct err *err)
 {
     bool live = !args->no_stream && !args->remote.json && isatty(STDOUT_FILENO) != 0;
     bool once = args->no_stream || (!live && !args->remote.json);
@@ -201,18 +201,18 @@ static int run(const struct stats_args *args, char **names, struct err *err)
     int r = remote_open(&args->remote, &c, err), wait = FIRST_MS;
 
     if (r == 0)
-        r = look(c, names, &before, err);
+        r = stats_sample(c, names, &before, err);
     while (r == 0) {
         json_t *now = NULL;
 
         (void)poll(NULL, 0, wait);
-        r = look(c, names, &now, err);
+        r = stats_sample(c, names, &now, err);
         if (r < 0)
             break;
         add_shares(now, before);
         json_decref(before);
         before = now;
-        r = show(args, now, live);
+        r = print_sample(args, now, live);
         if (r < 0)
             return err_errno(err, r, "standard output");
         if (once)
@@ -231,7 +231,7 @@ static int stats_main(const struct verb *v, const struct globals *g, char **argv
 
     if (remote_begin(v, &args, argv, 0, REMOTE_ANY, "", &names, &status) == VERB_DONE)
         return status;
-    return cli_flush(run(&args, names, &err) < 0 ? cli_fail(&err) : 0);
+    return cli_flush(stats_run(&args, names, &err) < 0 ? cli_fail(&err) : 0);
 }
 
 const struct verb verb_stats = {

@@ -1,4 +1,4 @@
-/* rind stop, rind restart: a stop signal, a deadline, SIGKILL; and a new start. */
+/* rind stop, rind restart: sends the stop signal, SIGKILL after the time-out, and restarts. */
 
 #include <errno.h>
 #include <stddef.h>
@@ -10,11 +10,11 @@
 struct stop_args {
     struct remote remote; /* first */
     const char *verb;
-    int64_t timeout_ms; /* -1: the sandbox's own */
+    int64_t timeout_ms; /* -1: the sandbox's own time-out */
 };
 
-/* As --timeout of rind run; 0 kills at once. */
-static int on_timeout(void *target, const struct opt *o, const char *text, struct err *err)
+/* Parses as --timeout of rind run, but accepts 0, which kills at once. */
+static int opt_timeout(void *target, const struct opt *o, const char *text, struct err *err)
 {
     struct stop_args *args = target;
 
@@ -30,7 +30,7 @@ static const struct opt stop_options[] = {
     {.name = "timeout",
      .letter = 't',
      .arg = "TIME",
-     .set = on_timeout,
+     .set = opt_timeout,
      .help = "From the stop signal to SIGKILL: seconds, or a number with ms, s, m, or h; 0 kills "
              "at once. Default: what the sandbox was created with (10 s)"},
     {0},

@@ -1,3 +1,5 @@
+/* The text tables behind table.h. */
+
 #include "cli/table.h"
 
 #include <errno.h>
@@ -7,13 +9,13 @@
 #include <string.h>
 
 struct table {
-    size_t columns, count, capacity; /* of cells, the titles included */
+    size_t columns, count, capacity; /* number of cells, the titles included */
     char **cells;                    /* owned */
     bool lost;
 };
 
-/* Characters, as far as a terminal shows one for each code point. */
-static size_t width(const char *text)
+/* Display width, on the assumption that each code point takes one column. */
+static size_t text_width(const char *text)
 {
     size_t n = 0;
 
@@ -22,8 +24,8 @@ static size_t width(const char *text)
     return n;
 }
 
-/* The text without what a terminal would obey, and not too long. */
-static char *clean(const char *text)
+/* Copies the text with control characters replaced by "?", cut to TABLE_CELL_MAX characters. */
+static char *clean_text(const char *text)
 {
     size_t len = strlen(text), shown = 0, out = 0;
     char *copy = malloc(len + sizeof("..."));
@@ -61,7 +63,7 @@ void table_add(struct table *t, const char *text)
         t->cells = cells;
         t->capacity = more;
     }
-    t->cells[t->count] = clean(text != NULL ? text : "-");
+    t->cells[t->count] = clean_text(text != NULL ? text : "-");
     if (t->cells[t->count] == NULL)
         t->lost = true;
     else
@@ -109,7 +111,7 @@ int table_print(const struct table *t, FILE *f)
     if (t->lost)
         return -ENOMEM;
     for (size_t i = 0; i < t->count; i++) {
-        size_t w = width(t->cells[i]);
+        size_t w = text_width(t->cells[i]);
 
         if (w > widths[i % t->columns])
             widths[i % t->columns] = w;
@@ -121,7 +123,7 @@ int table_print(const struct table *t, FILE *f)
         if (column + 1 == t->columns || i + 1 == t->count)
             (void)fputc('\n', f);
         else
-            (void)fprintf(f, "%*s", (int)(widths[column] - width(t->cells[i]) + 2), "");
+            (void)fprintf(f, "%*s", (int)(widths[column] - text_width(t->cells[i]) + 2), "");
     }
     return 0;
 }

@@ -1,3 +1,5 @@
+/* The user's terminal: raw mode, size, detach keys. */
+
 #include "cli/terminal.h"
 
 #include <errno.h>
@@ -50,7 +52,7 @@ bool terminal_has_hung_up(void)
     return tcgetattr(STDIN_FILENO, &t) < 0 && errno == EIO;
 }
 
-/* ---- keys that detach ---- */
+/* ---- detach keys ---- */
 
 static int parse_key(const char *text, size_t len, unsigned char *ret)
 {
@@ -98,7 +100,10 @@ bool keys_filter(struct keys *k, const char *bytes, size_t len, char *out, size_
         unsigned char c = (unsigned char)bytes[i];
 
         while (k->matched > 0 && c != k->keys[k->matched]) {
-            /* The longest beginning that what is held back, less its first, still is. */
+            /*
+             * Keeps the longest prefix of the keys that is also a suffix of what was held back,
+             * less its first byte.
+             */
             unsigned keep = k->matched - 1;
 
             while (keep > 0 && memcmp(k->keys, k->keys + k->matched - keep, keep) != 0)

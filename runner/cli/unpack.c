@@ -1,3 +1,5 @@
+/* The archive reader behind unpack.h; runs in the client process, with the user's rights. */
+
 #include "cli/unpack.h"
 
 #include <errno.h>
@@ -17,8 +19,8 @@
 #include "proto/tar.h"
 
 enum {
-    MODE_MAX = 0777,    /* no set-id, no sticky bit */
-    DIRS_MAX = 1 << 20, /* directories that are made, and files that a link may name */
+    MODE_MAX = 0777,    /* clears set-id and sticky bits */
+    DIRS_MAX = 1 << 20, /* most directories created, and files that a hard link may name */
     SHOWN_MAX = 200,    /* bytes of a name in a message */
 };
 
@@ -28,7 +30,7 @@ struct made_dir {
     struct timespec mtime;
 };
 
-/* A file of ours: only those may get another name. */
+/* A file created by this run; hard links may only name such files. */
 struct made_file {
     dev_t dev;
     ino_t ino;
@@ -39,15 +41,15 @@ struct unpack {
     const char *only; /* borrowed */
     struct tar_in in;
     struct tar_item item;
-    char path[FILE_PATH_MAX + 1]; /* of the item, clean */
+    char path[FILE_PATH_MAX + 1]; /* normalized path of the item */
     struct made_dir *dirs;        /* owned */
     size_t dir_count, dir_cap;
-    struct made_file *files; /* owned; a hash table: ino 0 is free */
+    struct made_file *files; /* owned; a hash table; ino 0 = free slot */
     size_t file_count, file_cap;
     size_t skipped;
 };
 
-/* ---- what was made ---- */
+/* ---- created directories and files ---- */
 
 static int note_dir(struct unpack *u)
 {
@@ -72,7 +74,7 @@ static int note_dir(struct unpack *u)
     return 0;
 }
 
-static struct made_file *slot(struct made_file *files, size_t cap, dev_t dev, ino_t ino)
+static struct made_file *find_slot(struct made_file *files, size_t cap, dev_t dev, ino_t ino)
 {
     size_t at = (size_t)((uint64_t)ino * UINT64_C(0x9e3779b97f4a7c15) >> 20);
 
@@ -93,7 +95,7 @@ static int grow_files(struct unpack *u)
         return -ENOMEM;
     for (size_t i = 0; i < u->file_cap; i++)
         if (u->files[i].ino != 0)
-            *slot(files, cap, u->files[i].dev, u->files[i].ino) = u->files[i];
+            *find_slot(files, cap, u->files[i].dev, u->files[i].ino) = u->files[i];
     free(u->files);
     u->files = files;
     u->file_cap = cap;
@@ -105,26 +107,26 @@ static int note_file(struct unpack *u, const struct stat *st)
     int r = 0;
 
     if (u->file_count == DIRS_MAX)
-        return 0; /* no link will name it */
+        return 0; /* the table is full; hard links to this file are refused */
     if (u->file_count * 2 >= u->file_cap)
         r = grow_files(u);
     if (r < 0)
         return r;
-    *slot(u->files, u->file_cap, st->st_dev, st->st_ino) =
+    *find_slot(u->files, u->file_cap, st->st_dev, st->st_ino) =
         (struct made_file){.dev = st->st_dev, .ino = st->st_ino};
     u->file_count++;
     return 0;
 }
 
-static bool is_ours(const struct unpack *u, const struct stat *st)
+static bool is_own_file(const struct unpack *u, const struct stat *st)
 {
-    return u->file_cap > 0 && slot(u->files, u->file_cap, st->st_dev, st->st_ino)->ino != 0;
+    return u->file_cap > 0 && find_slot(u->files, u->file_cap, st->st_dev, st->st_ino)->ino != 0;
 }
 
-/* ---- places ---- */
+/* ---- paths ---- */
 
-/* Whether a clean name is one of those that were asked for. */
-static bool is_asked(const struct unpack *u, const char *path)
+/* True if a normalized path is `only`, or beneath it. */
+static bool is_wanted_path(const struct unpack *u, const char *path)
 {
     size_t len = u->only != NULL ? strlen(u->only) : 0;
 
@@ -132,7 +134,7 @@ static bool is_asked(const struct unpack *u, const char *path)
            (strncmp(path, u->only, len) == 0 && (path[len] == '\0' || path[len] == '/'));
 }
 
-/* Opens the directory that a clean name stands in; *ret_base is its last component. */
+/* Opens the parent directory of a normalized path; *ret_base is the last component. */
 static int open_parent(const struct unpack *u, const char *path, const char **ret_base)
 {
     char parent[FILE_PATH_MAX + 1];
@@ -145,7 +147,9 @@ static int open_parent(const struct unpack *u, const char *path, const char **re
     return sys_openat2(u->top, parent, O_PATH | O_DIRECTORY | O_CLOEXEC, 0, OPEN_PLAIN);
 }
 
-/* Makes room for what is no directory. */
+/*
+ * Removes an existing file, so that no file is written through. A directory stays, and is an error.
+ */
 static int make_room(int parent, const char *base)
 {
     if (unlinkat(parent, base, 0) == 0 || errno == ENOENT)
@@ -153,14 +157,14 @@ static int make_room(int parent, const char *base)
     return -errno; /* EISDIR: a directory is not replaced */
 }
 
-/* ---- one entry ---- */
+/* ---- entries ---- */
 
 static int put_dir(struct unpack *u, int parent, const char *base)
 {
     struct stat st;
 
     if (u->path[0] == '\0')
-        return 0; /* the destination itself */
+        return 0; /* the destination directory itself */
     if (mkdirat(parent, base, 0700) == 0)
         return note_dir(u);
     if (errno != EEXIST)
@@ -170,7 +174,7 @@ static int put_dir(struct unpack *u, int parent, const char *base)
     return S_ISDIR(st.st_mode) ? 0 : -ENOTDIR;
 }
 
-static int fill(struct unpack *u, int fd)
+static int fill_file(struct unpack *u, int fd)
 {
     char piece[64 << 10];
     const struct timespec times[2] = {{.tv_nsec = UTIME_NOW},
@@ -183,7 +187,7 @@ static int fill(struct unpack *u, int fd)
     if (r == 0 && fchmod(fd, u->item.mode & MODE_MAX) < 0)
         r = -errno;
     if (r == 0)
-        (void)futimens(fd, times); /* a file system may know no such time */
+        (void)futimens(fd, times); /* ignored: the file system may not support the time */
     return r;
 }
 
@@ -198,13 +202,13 @@ static int put_file(struct unpack *u, int parent, const char *base)
     fd = openat(parent, base, O_WRONLY | O_CREAT | O_EXCL | O_NOFOLLOW | O_CLOEXEC, 0600);
     if (fd < 0)
         return -errno;
-    r = fill(u, fd);
+    r = fill_file(u, fd);
     if (r == 0 && fstat(fd, &st) < 0)
         r = -errno;
     if (r == 0)
         r = note_file(u, &st);
     if (r < 0)
-        (void)unlinkat(parent, base, 0); /* half a file is none */
+        (void)unlinkat(parent, base, 0); /* a partial file is removed */
     return r;
 }
 
@@ -217,7 +221,7 @@ static int put_symlink(struct unpack *u, int parent, const char *base)
     return symlinkat(u->item.link, parent, base) < 0 ? -errno : 0;
 }
 
-/* Another name for a file of this archive's; what was there before gets none. */
+/* Creates a hard link, only to a file of this archive; an existing file gets no further name. */
 static int put_hard_link(struct unpack *u, int parent, const char *base)
 {
     char clean[FILE_PATH_MAX + 1];
@@ -226,14 +230,14 @@ static int put_hard_link(struct unpack *u, int parent, const char *base)
     struct stat st;
     int r = tar_clean_name(u->item.link, clean);
 
-    if (r < 0 || clean[0] == '\0' || !is_asked(u, clean))
+    if (r < 0 || clean[0] == '\0' || !is_wanted_path(u, clean))
         return -EXDEV;
     target = open_parent(u, clean, &name);
     if (target < 0)
         return target;
     if (fstatat(target, name, &st, AT_SYMLINK_NOFOLLOW) < 0)
         return -errno;
-    if (!S_ISREG(st.st_mode) || !is_ours(u, &st))
+    if (!S_ISREG(st.st_mode) || !is_own_file(u, &st))
         return -EXDEV;
     if (strcmp(clean, u->path) == 0)
         return 0;
@@ -270,14 +274,14 @@ static int put_entry(struct unpack *u)
     }
 }
 
-static int one_entry(struct unpack *u, struct err *err)
+static int unpack_entry(struct unpack *u, struct err *err)
 {
     size_t skipped = u->skipped;
-    struct err name = ERR_NONE; /* a name, with what could write to a terminal taken out */
+    struct err name = ERR_NONE; /* a name with control characters replaced */
     int r = tar_clean_name(u->item.name, u->path);
 
     (void)err_set(&name, -EINVAL, "%.*s", SHOWN_MAX, u->item.name);
-    if (r < 0 || !is_asked(u, u->path))
+    if (r < 0 || !is_wanted_path(u, u->path))
         return err_set(err, -EXDEV,
                        "the archive holds '%s', which is not beneath what was asked for", name.msg);
     r = put_entry(u);
@@ -288,7 +292,7 @@ static int one_entry(struct unpack *u, struct err *err)
     return r < 0 ? err_errno(err, r, "'%s'", name.msg) : 0;
 }
 
-/* The deepest first: what may not be written to afterwards is full already. */
+/* Deepest first, as a directory's final mode may forbid writing in it. */
 static int finish_dirs(struct unpack *u, struct err *err)
 {
     for (size_t i = u->dir_count; i-- > 0;) {
@@ -328,13 +332,13 @@ int unpack(int dirfd, const char *only, unpack_read *read, void *data, size_t *r
     u->in.read = read;
     u->in.data = data;
     while ((r = tar_read(&u->in, &u->item)) > 0) {
-        r = one_entry(u, err);
+        r = unpack_entry(u, err);
         if (r < 0)
             break;
     }
     if (r < 0 && err != NULL && err->code == 0)
         (void)err_set(err, r, "the archive: %s", u->in.why != NULL ? u->in.why : strerror(-r));
-    finish = finish_dirs(u, r < 0 ? NULL : err); /* also of what is not whole */
+    finish = finish_dirs(u, r < 0 ? NULL : err); /* also after a failure */
     *ret_skipped = u->skipped;
     unpack_done(u);
     return r < 0 ? r : finish;

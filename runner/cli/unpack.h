@@ -1,9 +1,9 @@
 #pragma once
 
 /*
- * Unpacks an archive that comes from a sandbox, which is hostile: each name is resolved beneath the
- * destination and through no link, what is there is replaced and never written through, nothing
- * becomes a device, and no file gets more rights than its owner's. Directories stay directories.
+ * Unpacks an archive from a sandbox, which is hostile. Each name is resolved beneath the
+ * destination without following links. Existing files are replaced, never written through; existing
+ * directories stay. No devices are created, and modes are limited to 0777.
  */
 
 #include <stddef.h>
@@ -11,13 +11,13 @@
 
 struct err;
 
-/* As tar_in's read: up to len bytes, fewer only at the end; negative errno. */
+/* As the read callback of tar_in: returns len bytes, fewer only at the end, or a negative errno. */
 typedef ssize_t unpack_read(void *data, void *buf, size_t len);
 
 /*
- * Beneath dirfd (borrowed). only: the one name that all entries must be, or be beneath; NULL: any.
- * What is no file, directory or link is left out, told on stderr, and counted in *ret_skipped. On
- * failure what was unpacked stays.
+ * Unpacks into dirfd (borrowed). only: all entries must have this path or be beneath it; NULL: any.
+ * Entries that are no file, directory or link are skipped with a message on stderr, and counted in
+ * *ret_skipped. After a failure the entries already unpacked stay. Blocks.
  */
 int unpack(int dirfd, const char *only, unpack_read *read, void *data, size_t *ret_skipped,
            struct err *err);

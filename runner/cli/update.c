@@ -1,4 +1,4 @@
-/* rind update: what can be changed of sandboxes that exist. */
+/* rind update: changes settings of existing sandboxes. */
 
 #include <errno.h>
 #include <stddef.h>
@@ -16,11 +16,10 @@
 
 struct update_args {
     struct remote remote; /* first */
-    json_t *patch;        /* owned; what is sent */
+    json_t *patch;        /* owned; body of the request */
 };
 
-/* Each value goes through the parser that rind create uses, into a spec of its own, and what that
- * makes of it is sent. */
+/* Parses a value as rind create does, into a temporary spec, and copies its JSON into the patch. */
 static int put_parsed(json_t *patch, int (*set)(struct spec *, const char *, struct err *),
                       const char *key, const char *text, struct err *err)
 {
@@ -45,7 +44,7 @@ HANDLER(restart, spec_set_restart, "restart")
 HANDLER(stop_signal, spec_set_stop_signal, "stopSignal")
 HANDLER(stop_timeout, spec_set_stop_timeout, "stopTimeoutMs")
 
-static int on_inactivity(void *target, const struct opt *o, const char *text, struct err *err)
+static int opt_inactivity(void *target, const struct opt *o, const char *text, struct err *err)
 {
     json_t *patch = ((struct update_args *)target)->patch;
 
@@ -57,7 +56,7 @@ static int on_inactivity(void *target, const struct opt *o, const char *text, st
     return put_parsed(patch, spec_set_inactivity, "inactivityTimeoutMs", text, err);
 }
 
-/* The labels of the patch, to be added to; borrowed. NULL when out of memory. */
+/* Returns the patch's labels object, creating it if needed; borrowed. NULL = out of memory. */
 static json_t *labels_of(json_t *patch)
 {
     json_t *labels = json_object_get(patch, "labels");
@@ -67,7 +66,7 @@ static json_t *labels_of(json_t *patch)
     return labels;
 }
 
-static int on_label(void *target, const struct opt *o, const char *text, struct err *err)
+static int opt_label(void *target, const struct opt *o, const char *text, struct err *err)
 {
     auto_ptr(json_decref) json_t *one = json_object();
     json_t *labels = labels_of(((struct update_args *)target)->patch);
@@ -82,7 +81,7 @@ static int on_label(void *target, const struct opt *o, const char *text, struct 
     return r;
 }
 
-static int on_label_remove(void *target, const struct opt *o, const char *text, struct err *err)
+static int opt_label_remove(void *target, const struct opt *o, const char *text, struct err *err)
 {
     json_t *labels = labels_of(((struct update_args *)target)->patch);
 
@@ -96,9 +95,9 @@ static int on_label_remove(void *target, const struct opt *o, const char *text, 
 
 /* clang-format off */
 static const struct opt update_options[] = {
-    { .name = "label", .letter = 'l', .arg = "KEY[=VALUE]", .set = on_label, .flags = OPT_REPEAT,
+    { .name = "label", .letter = 'l', .arg = "KEY[=VALUE]", .set = opt_label, .flags = OPT_REPEAT,
       .help = "Put a label on the sandbox, or change it" },
-    { .name = "label-rm", .arg = "KEY", .set = on_label_remove, .flags = OPT_REPEAT,
+    { .name = "label-rm", .arg = "KEY", .set = opt_label_remove, .flags = OPT_REPEAT,
       .help = "Take a label away" },
     { .name = "restart", .arg = "POLICY", .set = on_restart,
       .help = "When the main process has ended by itself, start it again: no, "
@@ -107,7 +106,7 @@ static const struct opt update_options[] = {
       .help = "What rind stop sends first" },
     { .name = "stop-timeout", .arg = "TIME", .set = on_stop_timeout,
       .help = "From that to SIGKILL" },
-    { .name = "inactivity-timeout", .arg = "TIME", .set = on_inactivity,
+    { .name = "inactivity-timeout", .arg = "TIME", .set = opt_inactivity,
       .help = "Stop the sandbox when nobody has used it for so long, from now on; none: never" },
     {0},
 };

@@ -1,3 +1,5 @@
+/* Percent-encoding of request targets. */
+
 #include "cli/url.h"
 
 #include <stdarg.h>

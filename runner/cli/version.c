@@ -1,4 +1,4 @@
-/* rind version: one line, for people and for bug reports. */
+/* rind version: prints one line, for people and for bug reports. */
 
 #include "cli/cli.h"
 

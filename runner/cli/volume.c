@@ -1,4 +1,4 @@
-/* rind volume: named volumes of the daemon. */
+/* rind volume: manages named volumes of the daemon. */
 
 #include <errno.h>
 #include <stddef.h>
@@ -21,7 +21,7 @@ struct volume_args {
     struct remote remote; /* first */
     json_t *labels;       /* owned; ["K=V"], or NULL */
     json_t *names;        /* owned; parts of names, or NULL */
-    int64_t bytes;        /* 0: not said */
+    int64_t bytes;        /* 0: not given */
     bool all, quiet;
 };
 
@@ -34,17 +34,17 @@ static int add_text(json_t **list, const char *what, const char *text, struct er
     return 0;
 }
 
-static int on_label(void *target, const struct opt *o, const char *text, struct err *err)
+static int opt_label(void *target, const struct opt *o, const char *text, struct err *err)
 {
     return add_text(&((struct volume_args *)target)->labels, o->name, text, err);
 }
 
-static int on_name(void *target, const struct opt *o, const char *text, struct err *err)
+static int opt_name(void *target, const struct opt *o, const char *text, struct err *err)
 {
     return add_text(&((struct volume_args *)target)->names, o->name, text, err);
 }
 
-static int on_size(void *target, const struct opt *o, const char *text, struct err *err)
+static int opt_size(void *target, const struct opt *o, const char *text, struct err *err)
 {
     return parse_bytes(o->name, text, LIMIT_DISK_MIN, LIMIT_DISK_MAX,
                        &((struct volume_args *)target)->bytes, err);
@@ -53,16 +53,16 @@ static int on_size(void *target, const struct opt *o, const char *text, struct e
 static const struct opt volume_options[] = {
     {.name = "label",
      .arg = "KEY[=VALUE]",
-     .set = on_label,
+     .set = opt_label,
      .flags = OPT_REPEAT,
      .help = "create: give it this label; ls, prune: only those with it"},
     {.name = "size",
      .arg = "BYTES",
-     .set = on_size,
+     .set = opt_size,
      .help = "create: what it may hold at most (512m, 10g), in a file system of its own"},
     {.name = "name",
      .arg = "PART",
-     .set = on_name,
+     .set = opt_name,
      .flags = OPT_REPEAT,
      .help = "ls: only those with PART in the name"},
     {.name = "all",
@@ -82,7 +82,7 @@ static const struct opt_group groups[] = {
 
 /* ---- create ---- */
 
-/* "K=V" as an object; what has no = has no value. */
+/* Converts "K=V" texts to an object; a text without = has an empty value. */
 static json_t *label_object(const json_t *labels)
 {
     json_t *object = json_object(), *label;

@@ -1,4 +1,4 @@
-/* rind wait: for the end of main processes. */
+/* rind wait: waits for main processes to end. */
 
 #include <errno.h>
 

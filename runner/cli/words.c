@@ -1,3 +1,5 @@
+/* Dispatch of verbs with subcommands. */
+
 #include "cli/words.h"
 
 #include <string.h>
@@ -5,7 +7,7 @@
 #include "base/err.h"
 #include "cli/cli.h"
 
-static const struct word *find(const struct words *words, const char *name)
+static const struct word *find_word(const struct words *words, const char *name)
 {
     const struct word *w = words->list;
 
@@ -14,7 +16,7 @@ static const struct word *find(const struct words *words, const char *name)
     return w->name != NULL ? w : NULL;
 }
 
-static int run(const struct words *words, const struct word *w, void *args, char **names)
+static int run_word(const struct words *words, const struct word *w, void *args, char **names)
 {
     const struct remote *remote = args;
     auto_client struct client *c = NULL;
@@ -42,7 +44,7 @@ int words_main(const struct verb *v, const struct words *words, void *args, char
 
     if (remote_begin(v, args, argv, 1, REMOTE_ANY, "command", &names, &status) != VERB_GO)
         return status;
-    w = find(words, names[0]);
-    return w != NULL ? run(words, w, args, names + 1)
+    w = find_word(words, names[0]);
+    return w != NULL ? run_word(words, w, args, names + 1)
                      : cli_failf("%s %.64s: must be %s", words->noun, names[0], words->must_be);
 }

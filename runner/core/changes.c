@@ -19,7 +19,7 @@ struct changes {
     struct image_save *save; /* the stream of records */
     const struct changes_events *events;
     void *data;
-    char record[RECORD_MAX + 1]; /* the one that is being read */
+    char record[RECORD_MAX + 1]; /* the record being read */
     size_t len;
 };
 
@@ -37,8 +37,8 @@ static enum change_kind kind_of(char c)
     }
 }
 
-/* Takes the bytes up to the end of one record; false: it is none. */
-static bool take_piece(struct changes *c, const char *at, size_t len)
+/* Appends bytes to the current record. False: the record would be longer than RECORD_MAX. */
+static bool append_to_record(struct changes *c, const char *at, size_t len)
 {
     if (len > RECORD_MAX - c->len)
         return false;
@@ -47,13 +47,13 @@ static bool take_piece(struct changes *c, const char *at, size_t len)
     return true;
 }
 
-/* The worker has read hostile names: what it says is no more than that. */
-static int refuse(struct err *err)
+/* The worker parses hostile file names, so a malformed record counts as a protocol error. */
+static int changes_refuse_record(struct err *err)
 {
     return err_set(err, -EPROTO, "changes: the worker has said what is not for it to say");
 }
 
-static bool on_bytes(void *data, const void *bytes, size_t len)
+static bool on_save_bytes(void *data, const void *bytes, size_t len)
 {
     struct changes *c = data;
     const char *at = bytes, *end = at + len;
@@ -64,11 +64,11 @@ static bool on_bytes(void *data, const void *bytes, size_t len)
         const char *nul = memchr(at, '\0', (size_t)(end - at));
         bool whole = nul != NULL;
 
-        if (!take_piece(c, at, (size_t)((whole ? nul : end) - at)) ||
+        if (!append_to_record(c, at, (size_t)((whole ? nul : end) - at)) ||
             (whole &&
              (c->len < 2 || kind_of(c->record[0]) == CHANGE_INVALID || c->record[1] != '/'))) {
             image_save_cancel(c->save);
-            c->events->on_done(c->data, refuse(&err), &err);
+            c->events->on_done(c->data, changes_refuse_record(&err), &err);
             free(c);
             return false;
         }
@@ -82,13 +82,13 @@ static bool on_bytes(void *data, const void *bytes, size_t len)
     return full;
 }
 
-static void on_done(void *data, int r, const struct err *err)
+static void on_save_done(void *data, int r, const struct err *err)
 {
     struct changes *c = data;
     struct err own = ERR_NONE;
 
     if (r == 0 && c->len > 0) {
-        r = refuse(&own);
+        r = changes_refuse_record(&own);
         err = &own;
     }
     c->events->on_done(c->data, r, err);
@@ -98,7 +98,8 @@ static void on_done(void *data, int r, const struct err *err)
 int changes_start(struct sandbox *s, const struct changes_events *events, void *data,
                   struct changes **ret, struct err *err)
 {
-    static const struct image_save_events save = {.on_bytes = on_bytes, .on_done = on_done};
+    static const struct image_save_events save = {.on_bytes = on_save_bytes,
+                                                  .on_done = on_save_done};
     struct changes *c;
     int r = sandbox_check_readable(s, err);
 

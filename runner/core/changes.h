@@ -1,8 +1,9 @@
 #pragma once
 
 /*
- * What a sandbox has changed of the files that it was started on, while it runs or does not: a
- * worker reads its writable layer and what is below. Volumes and other mounts are not looked into.
+ * Lists the files that a sandbox, running or stopped, has changed against the root file system that
+ * it was started on. A worker process compares the sandbox's writable layer with the layers below
+ * it. Volumes and other mounts are not included. Runs in the supervisor's event loop.
  */
 
 #include <stdbool.h>
@@ -12,17 +13,19 @@ struct sandbox;
 
 enum change_kind { CHANGE_INVALID = 0, CHANGE_CHANGED, CHANGE_ADDED, CHANGE_DELETED, CHANGE_MAX };
 
-/* Called from the loop, never from within a call of this module. */
+/* Callbacks run from the event loop, never inside a call of this module. */
 struct changes_events {
-    /* path: absolute, of any bytes. True: no more until changes_resume. */
+    /* path: absolute, any bytes. Returns true to pause until changes_resume. */
     bool (*on_change)(void *data, enum change_kind kind, const char *path);
-    /* Exactly once, unless cancelled; the listing is gone afterwards. */
+    /* Called exactly once, unless the listing was cancelled; frees the listing afterwards. */
     void (*on_done)(void *data, int r, const struct err *err);
 };
 
 struct changes;
-/* -EBUSY: it is being made, started, stopped or removed; -EOPNOTSUPP: its root is a directory of
- * the host's; -EAGAIN: limit maxImageLoads. */
+/*
+ * Starts a listing; does not block. -EBUSY: the sandbox is being created, started, stopped or
+ * removed; -EOPNOTSUPP: its root is a directory of the host; -EAGAIN: limit maxImageLoads.
+ */
 int changes_start(struct sandbox *s, const struct changes_events *events, void *data,
                   struct changes **ret, struct err *err);
 void changes_resume(struct changes *c);

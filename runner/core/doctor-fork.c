@@ -12,7 +12,7 @@
 #include "base/err.h"
 #include "core/doctor.h"
 
-/* Ends with the process: nothing is freed. */
+/* Never returns. The process exits at once, so nothing is freed. */
 static void write_report(const char *state_dir, int fd)
 {
     struct doctor_report *report = NULL;
@@ -27,7 +27,10 @@ static void write_report(const char *state_dir, int fd)
     _exit(0);
 }
 
-/* Not a lock, not a listening socket: the child may outlive whoever holds them. */
+/*
+ * The child may outlive the daemon, so it must not keep the daemon's locks or listening sockets
+ * open.
+ */
 static void close_all_but(int fd)
 {
     if (fd > 3)
@@ -49,7 +52,7 @@ int doctor_fork(const char *state_dir, int *ret_fd, struct err *err)
     if (child < 0)
         return err_errno(err, -errno, "doctor");
     if (child == 0) {
-        /* Twice, so that the one that works belongs to PID 1 and nobody here waits for it. */
+        /* Double fork: the grandchild is reparented to PID 1, so this process need not reap it. */
         child = fork();
         if (child != 0)
             _exit(child < 0);

@@ -1,12 +1,15 @@
 #pragma once
 
 /*
- * A doctor's report for a process that cannot look itself: a child that is nobody's any more asks
- * the host, writes the report as JSON and ends. For single-threaded processes, before they serve.
+ * Writes a doctor's report from a detached grandchild, for a process that cannot fork later on. The
+ * grandchild probes the host, writes the report as JSON and exits. Call it from a single-threaded
+ * process, before it serves clients.
  */
 
 struct err;
 
-/* *ret_fd: the read end of a pipe; its end of file ends the report. The child holds nothing else
- * that is open here. */
+/*
+ * *ret_fd: read end of a pipe; EOF marks the end of the report. The grandchild closes all other
+ * file descriptors it inherited. Waits only for the short-lived first child.
+ */
 int doctor_fork(const char *state_dir, int *ret_fd, struct err *err);

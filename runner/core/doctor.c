@@ -1,4 +1,7 @@
-/* The frame of rind doctor: asks each row of the table, derives the barriers, encodes. */
+/*
+ * Core of `rind doctor`: runs the checks of the table, derives the barriers, encodes the report.
+ * Runs in a single-threaded process: `rind doctor`, or the child of doctor_fork.
+ */
 
 #include "core/doctor.h"
 
@@ -47,12 +50,12 @@ void doctor_free(struct doctor_report *r)
 
 /* ---- barriers ---- */
 
-/* A barrier stands when every check that it rests on is there. */
+/* A barrier is on when every check it depends on passes. */
 struct barrier {
     const char *name;
     uint64_t needs; /* bit n = enum check_id n */
     void (*describe)(const struct policy *p, char *ret, size_t len);
-    const char *what; /* without `describe` */
+    const char *what; /* used when `describe` is NULL */
 };
 
 static_assert(CHECK_ID_MAX <= 64, "checks fit a mask");
@@ -146,8 +149,8 @@ static const struct barrier barriers[] = {
 
 enum { BARRIER_COUNT = sizeof(barriers) / sizeof(barriers[0]) };
 
-/* What the policy does not ask for cannot bring a barrier down. */
-static bool stands(const struct barrier *b, const struct check_result *checks)
+/* A check that the policy does not require cannot turn a barrier off. */
+static bool barrier_is_on(const struct barrier *b, const struct check_result *checks)
 {
     for (int id = 0; id < CHECK_ID_MAX; id++)
         if ((b->needs & BIT(id)) != 0 && checks[id].required && checks[id].state != CHECK_OK &&
@@ -163,7 +166,7 @@ static void derive_barriers(const struct policy *p, struct doctor_report *r)
         struct barrier_result *out = &r->barriers[i];
 
         out->name = b->name;
-        out->on = stands(b, r->checks);
+        out->on = barrier_is_on(b, r->checks);
         if (b->describe != NULL)
             b->describe(p, out->what, sizeof(out->what));
         else
@@ -173,7 +176,7 @@ static void derive_barriers(const struct policy *p, struct doctor_report *r)
 
 /* ---- running ---- */
 
-static void ask_all(const struct doctor *d, struct doctor_report *r)
+static void run_checks(const struct doctor *d, struct doctor_report *r)
 {
     r->met = true;
     for (size_t i = 0; i < CHECK_ID_MAX; i++) {
@@ -197,7 +200,7 @@ static void ask_all(const struct doctor *d, struct doctor_report *r)
     }
 }
 
-/* The directory, or the nearest one above it that exists. Caller frees; NULL = out of memory. */
+/* Returns the directory, or its nearest existing ancestor. Caller frees; NULL = out of memory. */
 static char *nearest_dir(const char *path)
 {
     auto_free char *dir = strdup(path);
@@ -232,8 +235,11 @@ static struct doctor_report *report_new(void)
     return r;
 }
 
-/* Of the installed file: a daemon whose configuration names another shows what stands there. */
-static void ask_host(struct doctor_report *r)
+/*
+ * Uses the installed file. A daemon's configuration may name another one, which this report does
+ * not show.
+ */
+static void report_host_rootfs(struct doctor_report *r)
 {
     struct err why = ERR_NONE;
 
@@ -298,8 +304,8 @@ int doctor_run(const char *state_dir, struct doctor_report **ret, struct err *er
     d.policy = policy;
     d.cgroup = cgroup;
     d.cgroup_error = cgroup_err.msg;
-    ask_all(&d, report);
-    ask_host(report);
+    run_checks(&d, report);
+    report_host_rootfs(report);
     derive_barriers(policy, report);
 
     probe_scratch_remove(scratch);
@@ -352,7 +358,7 @@ struct json_t *doctor_encode(const struct doctor_report *r)
         (void)json_array_append_new(list,
                                     json_pack("{s:s, s:b, s:s}", "name", r->barriers[i].name, "on",
                                               (int)r->barriers[i].on, "what", r->barriers[i].what));
-    /* A row that memory did not suffice for must not vanish from the list unseen. */
+    /* An allocation failure must fail the encoding, not shorten the lists silently. */
     if (json_array_size(checks) != r->check_count || json_array_size(list) != r->barrier_count) {
         json_decref(checks);
         json_decref(list);

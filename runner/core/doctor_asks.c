@@ -1,6 +1,6 @@
 /*
- * How the checks ask. Most ask one probe and judge its errno by one rule (doctor_judge); the others
- * have a function of their own here, which overwrites the row's fix where it knows better.
+ * The functions that carry out the checks. Most run one probe and map its errno by one rule
+ * (doctor_judge). The others have a function here, which may replace the row's fix by a better one.
  */
 
 #include <errno.h>
@@ -42,18 +42,18 @@
 enum {
     KERNEL_MAJOR = 5, /* overlay on idmapped lower layers */
     KERNEL_MINOR = 19,
-    SUBID_FILE_MAX = 4 << 20, /* bytes of /etc/subuid that are read */
+    SUBID_FILE_MAX = 4 << 20, /* largest /etc/subuid read, in bytes */
     SYSCTL_MAX = 64,
     STATUS_MAX = 8192, /* bytes of /proc/self/status; the kernel gives a page at most */
     USERNS_PER_SANDBOX = 2,
     USERNS_FEW = 256, /* user namespaces below which a busy host may run out */
-    POOL_FEW = 64,    /* free id ranges below which that is said */
+    POOL_FEW = 64,    /* free id ranges below which the check warns */
 };
 
 /* ---- helpers ---- */
 
 __attribute__((format(printf, 3, 4))) static void
-found(struct check_result *r, enum check_state state, const char *fmt, ...)
+set_found(struct check_result *r, enum check_state state, const char *fmt, ...)
 {
     va_list ap;
 
@@ -63,12 +63,12 @@ found(struct check_result *r, enum check_state state, const char *fmt, ...)
     va_end(ap);
 }
 
-static void fix(struct check_result *r, const char *text)
+static void set_fix(struct check_result *r, const char *text)
 {
     (void)snprintf(r->fix, sizeof(r->fix), "%s", text);
 }
 
-/* -ENOENT when there is no such sysctl. */
+/* -ENOENT when the sysctl does not exist. */
 static int read_sysctl(const char *path, long *ret)
 {
     char text[SYSCTL_MAX];
@@ -85,37 +85,38 @@ static int read_sysctl(const char *path, long *ret)
     return 0;
 }
 
-/* What a caller of CAP_SYS_ADMIN or uid 0 is refused is not there; others cannot know. */
+/* A refusal is conclusive only for a caller with CAP_SYS_ADMIN or uid 0. */
 static void judge_refused(int code, const struct doctor_caller *who, struct check_result *r)
 {
     const char *why = strerror(-code);
 
     if (!who->privileged && !who->root) {
-        found(r, CHECK_UNKNOWN, "only root can find out: %s%s", why,
-              who->filtered ? "; a seccomp filter is in force here" : "");
+        set_found(r, CHECK_UNKNOWN, "only root can find out: %s%s", why,
+                  who->filtered ? "; a seccomp filter is in force here" : "");
     } else if (who->filtered) {
-        found(r, CHECK_MISSING, "refused: %s; a seccomp filter is in force here", why);
-        fix(r, FILTER_FIX);
+        set_found(r, CHECK_MISSING, "refused: %s; a seccomp filter is in force here", why);
+        set_fix(r, FILTER_FIX);
     } else if (!who->privileged) {
-        found(r, CHECK_MISSING, "refused: %s; this root lacks CAP_SYS_ADMIN", why);
-        fix(r, CAPS_FIX);
+        set_found(r, CHECK_MISSING, "refused: %s; this root lacks CAP_SYS_ADMIN", why);
+        set_fix(r, CAPS_FIX);
     } else {
-        found(r, CHECK_MISSING, "refused: %s", why);
+        set_found(r, CHECK_MISSING, "refused: %s", why);
     }
 }
 
-/* A kernel that is new enough has every call: then a filter answers in its place. */
+/* ENOSYS on a kernel new enough to have the call comes from a seccomp filter. */
 static void judge_no_call(int code, const struct doctor_caller *who, struct check_result *r)
 {
     if (!who->filtered) {
-        found(r, CHECK_MISSING, "the kernel does not have it: %s", strerror(-code));
+        set_found(r, CHECK_MISSING, "the kernel does not have it: %s", strerror(-code));
         return;
     }
-    found(r, CHECK_MISSING,
-          who->kernel_is_new ? "a seccomp filter refuses it: %s"
-                             : "a seccomp filter refuses it, or the kernel does not have it: %s",
-          strerror(-code));
-    fix(r, FILTER_FIX);
+    set_found(r, CHECK_MISSING,
+              who->kernel_is_new
+                  ? "a seccomp filter refuses it: %s"
+                  : "a seccomp filter refuses it, or the kernel does not have it: %s",
+              strerror(-code));
+    set_fix(r, FILTER_FIX);
 }
 
 void doctor_judge(int code, const struct doctor_caller *who, struct check_result *r)
@@ -130,24 +131,24 @@ void doctor_judge(int code, const struct doctor_caller *who, struct check_result
     case EPROTONOSUPPORT:
     case EAFNOSUPPORT:
     case ENOENT:
-        found(r, CHECK_MISSING, "the kernel does not have it: %s", strerror(-code));
+        set_found(r, CHECK_MISSING, "the kernel does not have it: %s", strerror(-code));
         return;
     case ENOSPC:
     case EUSERS:
-        found(r, CHECK_MISSING, "a limit of this host is reached: %s", strerror(-code));
+        set_found(r, CHECK_MISSING, "a limit of this host is reached: %s", strerror(-code));
         return;
     case EPERM:
     case EACCES:
         judge_refused(code, who, r);
         return;
     case ETIMEDOUT:
-        found(r, CHECK_UNKNOWN, "no answer within %d s", PROBE_TIMEOUT_MS / 1000);
+        set_found(r, CHECK_UNKNOWN, "no answer within %d s", PROBE_TIMEOUT_MS / 1000);
         return;
     default:
         if (code >= 0)
-            found(r, CHECK_OK, "works");
+            set_found(r, CHECK_OK, "works");
         else
-            found(r, CHECK_MISSING, "%s", strerror(-code));
+            set_found(r, CHECK_MISSING, "%s", strerror(-code));
     }
 }
 
@@ -167,7 +168,7 @@ void ask_probe(const struct doctor *d, const struct check *c, struct check_resul
 
 /* ---- host and user namespaces ---- */
 
-/* -ENODATA: the kernel's release cannot be read. */
+/* -ENODATA: the kernel's release string cannot be parsed. */
 static int kernel_is_new(struct utsname *ret)
 {
     const char *at = ret->release;
@@ -191,12 +192,13 @@ void ask_kernel(const struct doctor *d, const struct check *c, struct check_resu
     (void)d;
     (void)c;
     if (is_new < 0)
-        found(r, CHECK_UNKNOWN, "cannot be read");
+        set_found(r, CHECK_UNKNOWN, "cannot be read");
     else
-        found(r, is_new > 0 ? CHECK_OK : CHECK_MISSING, "Linux %.64s %.32s", u.release, u.machine);
+        set_found(r, is_new > 0 ? CHECK_OK : CHECK_MISSING, "Linux %.64s %.32s", u.release,
+                  u.machine);
 }
 
-/* Whether a seccomp filter is in force on this process: mode 2 in /proc/self/status. */
+/* True if a seccomp filter (mode 2 in /proc/self/status) is in force on this process. */
 static bool is_filtered(void)
 {
     char text[STATUS_MAX];
@@ -222,7 +224,7 @@ void doctor_look_at_caller(struct doctor_caller *ret)
 /* clang-format off */
 static const struct {
     int cap;
-    bool needed; /* false: used where it is there */
+    bool needed; /* false: rind uses the capability only if it has it */
     const char *name;
 } used_caps[] = {
     { CAP_CHOWN,        true,  "CAP_CHOWN",
@@ -281,13 +283,13 @@ void ask_privileges(const struct doctor *d, const struct check *c, struct check_
         (void)cap_free(caps);
 
     if (state == CHECK_OK)
-        found(r, CHECK_OK, "uid %u with every capability that rind uses", (unsigned)geteuid());
+        set_found(r, CHECK_OK, "uid %u with every capability that rind uses", (unsigned)geteuid());
     else if (geteuid() != 0)
-        found(r, state, "uid %u is not root", (unsigned)geteuid());
+        set_found(r, state, "uid %u is not root", (unsigned)geteuid());
     else
-        found(r, state, "root without%s", missing);
+        set_found(r, state, "root without%s", missing);
     if (geteuid() == 0)
-        fix(r, CAPS_FIX);
+        set_fix(r, CAPS_FIX);
     if (state == CHECK_LIMITED)
         r->without = "resource limits cannot be raised above rind's own";
 }
@@ -299,12 +301,12 @@ void ask_userns_limit(const struct doctor *d, const struct check *c, struct chec
     (void)d;
     (void)c;
     if (read_sysctl("/proc/sys/user/max_user_namespaces", &max) < 0)
-        found(r, CHECK_UNKNOWN, "user.max_user_namespaces cannot be read");
+        set_found(r, CHECK_UNKNOWN, "user.max_user_namespaces cannot be read");
     else if (max < USERNS_PER_SANDBOX)
-        found(r, CHECK_MISSING, "user.max_user_namespaces is %ld", max);
+        set_found(r, CHECK_MISSING, "user.max_user_namespaces is %ld", max);
     else
-        found(r, max < USERNS_FEW ? CHECK_LIMITED : CHECK_OK,
-              "user.max_user_namespaces is %ld: %ld sandboxes", max, max / USERNS_PER_SANDBOX);
+        set_found(r, max < USERNS_FEW ? CHECK_LIMITED : CHECK_OK,
+                  "user.max_user_namespaces is %ld: %ld sandboxes", max, max / USERNS_PER_SANDBOX);
 }
 
 static bool sysctl_is(const char *path, long want)
@@ -320,23 +322,23 @@ void ask_user_drop(const struct doctor *d, const struct check *c, struct check_r
     struct check own = *c;
     int code;
 
-    /* Root asks as somebody else; others as themselves. */
+    /* Root probes under another user's id; other users probe under their own. */
     own.probe = d->env.privileged ? probe_user_drop : probe_namespace;
     code = try_probe(d, &own);
     who.privileged = true; /* the answer is about users, and is known */
     doctor_judge(code, &who, r);
     if (code == -EACCES)
-        found(r, CHECK_LIMITED, "the namespace can be had, but no capability in it");
+        set_found(r, CHECK_LIMITED, "the namespace can be had, but no capability in it");
     if (code == -EINVAL && d->env.privileged)
-        found(r, CHECK_UNKNOWN, "there is no other user in this user namespace to ask as");
-    /* The cause with a remedy of its own, if it is one of these. */
+        set_found(r, CHECK_UNKNOWN, "there is no other user in this user namespace to ask as");
+    /* A restrictive sysctl has a remedy of its own, which replaces the row's fix. */
     if (sysctl_is(APPARMOR_SYSCTL, 1))
-        fix(r, doctor_checks[CHECK_USERNS_APPARMOR].fix);
+        set_fix(r, doctor_checks[CHECK_USERNS_APPARMOR].fix);
     else if (sysctl_is(CLONE_SYSCTL, 0))
-        fix(r, doctor_checks[CHECK_USERNS_SYSCTL].fix);
+        set_fix(r, doctor_checks[CHECK_USERNS_SYSCTL].fix);
 }
 
-/* A sysctl of some distributions. number: the value that allows; text: its path. */
+/* Checks a sysctl that some distributions add. number: the permissive value; text: its path. */
 void ask_userns_sysctl(const struct doctor *d, const struct check *c, struct check_result *r)
 {
     long value;
@@ -344,11 +346,11 @@ void ask_userns_sysctl(const struct doctor *d, const struct check *c, struct che
 
     (void)d;
     if (code == -ENOENT)
-        found(r, CHECK_OK, "this kernel has no such restriction");
+        set_found(r, CHECK_OK, "this kernel has no such restriction");
     else if (code < 0)
-        found(r, CHECK_UNKNOWN, "cannot be read: %s", strerror(-code));
+        set_found(r, CHECK_UNKNOWN, "cannot be read: %s", strerror(-code));
     else
-        found(r, value == c->number ? CHECK_OK : CHECK_LIMITED, "set to %ld", value);
+        set_found(r, value == c->number ? CHECK_OK : CHECK_LIMITED, "set to %ld", value);
 }
 
 /* ---- ids ---- */
@@ -358,7 +360,7 @@ static int read_subids(const char *path, char **ret, size_t *ret_len)
     return file_read_at(AT_FDCWD, path, SUBID_FILE_MAX, ret, ret_len, NULL);
 }
 
-/* How many ranges of the pool overlap what this file gives to others. */
+/* Marks the ranges of the pool that overlap subordinate ids granted by this file. */
 static int pool_taken(const char *path, bool taken[static IDRANGE_COUNT])
 {
     auto_free char *text = NULL;
@@ -385,7 +387,9 @@ static int pool_taken(const char *path, bool taken[static IDRANGE_COUNT])
     return 0;
 }
 
-/* Marks the ranges that have a file in the registry. false: it is there, and cannot be read. */
+/*
+ * Marks the ranges registered under CORE_IDS_DIR. False: the directory exists but cannot be read.
+ */
 static bool pool_in_use(bool taken[static IDRANGE_COUNT])
 {
     auto_ptr(dir_close) DIR *d = dir_open(AT_FDCWD, CORE_IDS_DIR);
@@ -415,22 +419,23 @@ void ask_id_pool(const struct doctor *d, const struct check *c, struct check_res
     if (code == 0)
         code = pool_taken("/etc/subgid", taken);
     if (code < 0) {
-        found(r, CHECK_UNKNOWN, "/etc/subuid or /etc/subgid cannot be read: %s", strerror(-code));
+        set_found(r, CHECK_UNKNOWN, "/etc/subuid or /etc/subgid cannot be read: %s",
+                  strerror(-code));
         return;
     }
     known = pool_in_use(taken);
     for (int n = 0; n < IDRANGE_COUNT; n++)
         left += !taken[n];
     if (!known) {
-        found(r, CHECK_UNKNOWN, "only root can see which of its %d ranges are in use",
-              IDRANGE_COUNT);
+        set_found(r, CHECK_UNKNOWN, "only root can see which of its %d ranges are in use",
+                  IDRANGE_COUNT);
         return;
     }
-    found(r,
-          left == 0         ? CHECK_MISSING
-          : left < POOL_FEW ? CHECK_LIMITED
-                            : CHECK_OK,
-          "%d of %d ranges of %d ids are free", left, IDRANGE_COUNT, IDRANGE_SIZE);
+    set_found(r,
+              left == 0         ? CHECK_MISSING
+              : left < POOL_FEW ? CHECK_LIMITED
+                                : CHECK_OK,
+              "%d of %d ranges of %d ids are free", left, IDRANGE_COUNT, IDRANGE_SIZE);
 }
 
 /* Owns the texts that a struct subid_texts borrows. */
@@ -447,7 +452,7 @@ static void subid_files_done(struct subid_files *f)
     free(f->group);
 }
 
-/* A file that is not there has no lines. */
+/* A missing file counts as empty. */
 static int read_if_there(const char *path, char **ret, size_t *ret_len)
 {
     int r = read_subids(path, ret, ret_len);
@@ -473,7 +478,7 @@ static int subid_files_read(struct subid_files *f, struct err *err)
     return r < 0 ? err_errno(err, r, "/etc/subuid, subgid, passwd, or group") : 0;
 }
 
-/* "--del-subuids FIRST-LAST " of a range that another user has, too. */
+/* Writes "--del-subuids FIRST-LAST " if another user has been granted the range as well. */
 static void put_del(char *text, size_t size, const char *option, const struct subid_range *range)
 {
     text[0] = '\0';
@@ -510,16 +515,17 @@ static void judge_subids(const struct subid_range *uids, const struct subid_rang
     const struct subid_range *shared = uids->other[0] != '\0' ? uids : gids;
 
     if (shared->other[0] != '\0')
-        found(r, CHECK_LIMITED, "%u-%llu overlaps what %s has: each reaches the other's processes",
-              (unsigned)shared->first, (unsigned long long)shared->first + shared->count - 1,
-              shared->other);
+        set_found(r, CHECK_LIMITED,
+                  "%u-%llu overlaps what %s has: each reaches the other's processes",
+                  (unsigned)shared->first, (unsigned long long)shared->first + shared->count - 1,
+                  shared->other);
     else
-        found(r,
-              uids->count >= SUBIDS_COUNT && gids->count >= SUBIDS_COUNT ? CHECK_OK
-              : uids->count > 0 && gids->count > 0                       ? CHECK_LIMITED
-                                                                         : CHECK_MISSING,
-              "%llu user ids, %llu group ids", (unsigned long long)uids->count,
-              (unsigned long long)gids->count);
+        set_found(r,
+                  uids->count >= SUBIDS_COUNT && gids->count >= SUBIDS_COUNT ? CHECK_OK
+                  : uids->count > 0 && gids->count > 0                       ? CHECK_LIMITED
+                                                                             : CHECK_MISSING,
+                  "%llu user ids, %llu group ids", (unsigned long long)uids->count,
+                  (unsigned long long)gids->count);
 }
 
 void ask_subids(const struct doctor *d, const struct check *c, struct check_result *r)
@@ -532,11 +538,11 @@ void ask_subids(const struct doctor *d, const struct check *c, struct check_resu
 
     (void)c;
     if (d->env.privileged || uid == 0) {
-        found(r, CHECK_OK, "root needs none: ranges come from rind's own pool");
+        set_found(r, CHECK_OK, "root needs none: ranges come from rind's own pool");
         return;
     }
     if (subid_files_read(&f, &err) < 0) {
-        found(r, CHECK_UNKNOWN, "%.*s", DOCTOR_FOUND_MAX - 1, err.msg);
+        set_found(r, CHECK_UNKNOWN, "%.*s", DOCTOR_FOUND_MAX - 1, err.msg);
     } else {
         host_user_name(uid, name, sizeof(name));
         subids_of(f.texts.subuid, f.texts.subuid_len, name, uid, &uids);
@@ -557,11 +563,11 @@ void ask_libseccomp(const struct doctor *d, const struct check *c, struct check_
     (void)d;
     (void)c;
     if (v == NULL)
-        found(r, CHECK_UNKNOWN, "says no version");
+        set_found(r, CHECK_UNKNOWN, "says no version");
     else
         /* 2.5.0: binary search trees, without which a profile costs each call three times more. */
-        found(r, v->major > 2 || (v->major == 2 && v->minor >= 5) ? CHECK_OK : CHECK_LIMITED,
-              "%u.%u.%u", v->major, v->minor, v->micro);
+        set_found(r, v->major > 2 || (v->major == 2 && v->minor >= 5) ? CHECK_OK : CHECK_LIMITED,
+                  "%u.%u.%u", v->major, v->minor, v->micro);
 }
 
 void ask_memfd(const struct doctor *d, const struct check *c, struct check_result *r)
@@ -575,9 +581,9 @@ void ask_memfd(const struct doctor *d, const struct check *c, struct check_resul
     if (code == -ENOSYS)
         return;
     if (read_sysctl("/proc/sys/vm/memfd_noexec", &value) == 0 && code < 0)
-        found(r, CHECK_MISSING, "vm.memfd_noexec is %ld: %s", value, strerror(-code));
+        set_found(r, CHECK_MISSING, "vm.memfd_noexec is %ld: %s", value, strerror(-code));
     else if (code >= 0)
-        found(r, CHECK_OK, "works; vm.memfd_noexec is %ld", value);
+        set_found(r, CHECK_OK, "works; vm.memfd_noexec is %ld", value);
 }
 
 /* ---- mounts ---- */
@@ -626,11 +632,12 @@ void ask_state_dir(const struct doctor *d, const struct check *c, struct check_r
 
     (void)c;
     if (d->scratch == NULL && d->env.privileged)
-        found(r, CHECK_MISSING, "%.96s (%s): %s", d->env.dir, name, strerror(-d->scratch_errno));
+        set_found(r, CHECK_MISSING, "%.96s (%s): %s", d->env.dir, name,
+                  strerror(-d->scratch_errno));
     else if (d->scratch == NULL)
-        found(r, CHECK_UNKNOWN, "%.96s (%s): not this user's", d->env.dir, name);
+        set_found(r, CHECK_UNKNOWN, "%.96s (%s): not this user's", d->env.dir, name);
     else
-        found(r, CHECK_OK, "%.96s (%s)", d->env.dir, name);
+        set_found(r, CHECK_OK, "%.96s (%s)", d->env.dir, name);
 }
 
 void ask_overlay(const struct doctor *d, const struct check *c, struct check_result *r)
@@ -640,7 +647,7 @@ void ask_overlay(const struct doctor *d, const struct check *c, struct check_res
     int code;
 
     if (d->scratch == NULL) {
-        found(r, CHECK_UNKNOWN, "no directory to try it in: %s", strerror(-d->scratch_errno));
+        set_found(r, CHECK_UNKNOWN, "no directory to try it in: %s", strerror(-d->scratch_errno));
         return;
     }
     here.env.dir = d->scratch;
@@ -648,7 +655,7 @@ void ask_overlay(const struct doctor *d, const struct check *c, struct check_res
     who.privileged = who.privileged || c->probe == probe_overlay_user;
     doctor_judge(code, &who, r);
     if (code == -EINVAL)
-        found(r, CHECK_MISSING, "this file system cannot be part of it: %s", strerror(EINVAL));
+        set_found(r, CHECK_MISSING, "this file system cannot be part of it: %s", strerror(EINVAL));
 }
 
 void ask_idmap(const struct doctor *d, const struct check *c, struct check_result *r)
@@ -657,10 +664,10 @@ void ask_idmap(const struct doctor *d, const struct check *c, struct check_resul
 
     doctor_judge(code, &d->who, r);
     if (code == -EINVAL)
-        found(r, CHECK_MISSING, "this file system cannot be idmapped: %s", strerror(EINVAL));
+        set_found(r, CHECK_MISSING, "this file system cannot be idmapped: %s", strerror(EINVAL));
 }
 
-/* What the host's programs are shown by: an idmapped mount of / as a layer. */
+/* The root file system `host` needs an idmapped mount of the host's / as an overlay layer. */
 void ask_host_rootfs(const struct doctor *d, const struct check *c, struct check_result *r)
 {
     static const char usr[] = "/usr";
@@ -669,7 +676,7 @@ void ask_host_rootfs(const struct doctor *d, const struct check *c, struct check
     here.env.dir = "/";
     ask_idmap(&here, c, r);
     if (r->state == CHECK_OK && host_tree_check(usr) < 0)
-        found(r, CHECK_MISSING, "%s: %s", usr, doctor_tree_state(usr));
+        set_found(r, CHECK_MISSING, "%s: %s", usr, doctor_tree_state(usr));
 }
 
 void ask_proc(const struct doctor *d, const struct check *c, struct check_result *r)
@@ -680,10 +687,13 @@ void ask_proc(const struct doctor *d, const struct check *c, struct check_result
 
     who.privileged = true; /* any user can find out */
     doctor_judge(code, &who, r);
-    /* A kernel that gives no user namespace refuses that, and has not been asked about the mount.
+    /*
+     * Without user namespaces the probe fails before it tries the mount, so EPERM would not be
+     * about the mount.
      */
     if (code == -EPERM && probe_try(probe_namespace, &user, PROBE_TIMEOUT_MS) == 0)
-        found(r, CHECK_MISSING, "parts of this host's own are hidden: rind runs in a container");
+        set_found(r, CHECK_MISSING,
+                  "parts of this host's own are hidden: rind runs in a container");
 }
 
 /* ---- cgroups ---- */
@@ -700,14 +710,14 @@ static bool cgroup_known(const struct doctor *d, struct check_result *r)
 {
     if (d->cgroup != NULL)
         return true;
-    found(r, CHECK_UNKNOWN, "%.160s", d->cgroup_error);
+    set_found(r, CHECK_UNKNOWN, "%.160s", d->cgroup_error);
     return false;
 }
 
 static void judge_read_only(struct check_result *r)
 {
-    found(r, CHECK_MISSING, "mounted read-only");
-    fix(r, READ_ONLY_FIX);
+    set_found(r, CHECK_MISSING, "mounted read-only");
+    set_fix(r, READ_ONLY_FIX);
 }
 
 void ask_cgroup_mode(const struct doctor *d, const struct check *c, struct check_result *r)
@@ -724,18 +734,20 @@ void ask_cgroup_mode(const struct doctor *d, const struct check *c, struct check
         judge_read_only(r);
         return;
     }
-    found(r, mode == CG_MODE_NONE ? CHECK_MISSING : CHECK_OK, "%s", name != NULL ? name : "?");
+    set_found(r, mode == CG_MODE_NONE ? CHECK_MISSING : CHECK_OK, "%s", name != NULL ? name : "?");
 }
 
 void doctor_fix_cgroup(int code, const struct doctor_caller *who, struct check_result *r)
 {
     if (code == -EROFS)
-        fix(r, READ_ONLY_FIX);
+        set_fix(r, READ_ONLY_FIX);
     else if ((code == -EPERM || code == -EACCES) && !who->root)
-        fix(r, doctor_checks[CHECK_PRIVILEGES].fix);
+        set_fix(r, doctor_checks[CHECK_PRIVILEGES].fix);
 }
 
-/* By making a cgroup, and removing it: a mount can be read-write and its files another user's. */
+/*
+ * Creates and removes a cgroup: on a read-write mount the files may still belong to another user.
+ */
 static void judge_writable(const struct doctor *d, enum cgroup_controller controller,
                            const char *works, struct check_result *r)
 {
@@ -743,10 +755,10 @@ static void judge_writable(const struct doctor *d, enum cgroup_controller contro
     int code = cgroup_host_try(d->cgroup, controller, &err);
 
     if (code == 0) {
-        found(r, CHECK_OK, "%s", works);
+        set_found(r, CHECK_OK, "%s", works);
         return;
     }
-    found(r, CHECK_MISSING, "%.*s", DOCTOR_FOUND_MAX - 1, err.msg);
+    set_found(r, CHECK_MISSING, "%.*s", DOCTOR_FOUND_MAX - 1, err.msg);
     doctor_fix_cgroup(code, &d->who, r);
 }
 
@@ -759,11 +771,11 @@ void ask_cgroup_v2(const struct doctor *d, const struct check *c, struct check_r
         return;
     mode = cgroup_host_mode(d->cgroup);
     if (mode == CG_MODE_V2 || mode == CG_MODE_HYBRID)
-        judge_writable(d, CG_FREEZER, "mounted", r); /* which v2 does wherever it is mounted */
+        judge_writable(d, CG_FREEZER, "mounted", r); /* every v2 hierarchy has the freezer */
     else if (cgroup_host_read_only_v2(d->cgroup))
         judge_read_only(r);
     else
-        found(r, CHECK_MISSING, "not mounted");
+        set_found(r, CHECK_MISSING, "not mounted");
 }
 
 /* number: the controller. */
@@ -784,12 +796,12 @@ void ask_controller(const struct doctor *d, const struct check *c, struct check_
         judge_read_only(r);
         return;
     }
-    found(r, CHECK_MISSING, "cannot be enforced");
+    set_found(r, CHECK_MISSING, "cannot be enforced");
     if (cgroup_host_mode(d->cgroup) == CG_MODE_V2)
         (void)snprintf(r->fix, sizeof(r->fix), "echo +%s > /sys/fs/cgroup/cgroup.subtree_control",
                        name);
     else if (cgroup_host_mode(d->cgroup) == CG_MODE_NONE)
-        fix(r, doctor_checks[CHECK_CGROUP_MODE].fix);
+        set_fix(r, doctor_checks[CHECK_CGROUP_MODE].fix);
     else
         (void)snprintf(r->fix, sizeof(r->fix),
                        "mkdir -p /sys/fs/cgroup/%s && mount -t cgroup -o %s cgroup "
@@ -806,12 +818,12 @@ void ask_forwarding(const struct doctor *d, const struct check *c, struct check_
     (void)d;
     (void)c;
     if (read_sysctl("/proc/sys/net/ipv4/ip_forward", &value) < 0)
-        found(r, CHECK_UNKNOWN, "net.ipv4.ip_forward cannot be read");
+        set_found(r, CHECK_UNKNOWN, "net.ipv4.ip_forward cannot be read");
     else
-        found(r, CHECK_OK,
-              value != 0 ? "on"
-                         : "off; rind switches it on for the one interface "
-                           "that leads out, while a sandbox needs it");
+        set_found(r, CHECK_OK,
+                  value != 0 ? "on"
+                             : "off; rind switches it on for the one interface "
+                               "that leads out, while a sandbox needs it");
 }
 
 void ask_forward_drop(const struct doctor *d, const struct check *c, struct check_result *r)
@@ -822,14 +834,14 @@ void ask_forward_drop(const struct doctor *d, const struct check *c, struct chec
     (void)d;
     (void)c;
     if (n < 0)
-        found(r, CHECK_UNKNOWN, "the rules of others cannot be read: %s", strerror(-n));
+        set_found(r, CHECK_UNKNOWN, "the rules of others cannot be read: %s", strerror(-n));
     else if (n == 1)
-        found(
+        set_found(
             r, CHECK_LIMITED,
             "the chain \"%s\" lets no forwarded packets pass but those that a rule of its accepts",
             chain);
     else
-        found(r, CHECK_OK, "no other chain drops or rejects what is forwarded");
+        set_found(r, CHECK_OK, "no other chain drops or rejects what is forwarded");
 }
 
 void ask_closed_links(const struct doctor *d, const struct check *c, struct check_result *r)
@@ -841,9 +853,9 @@ void ask_closed_links(const struct doctor *d, const struct check *c, struct chec
     (void)d;
     (void)c;
     if (n < 0)
-        found(r, CHECK_UNKNOWN, "the links cannot be read: %s", err.msg);
+        set_found(r, CHECK_UNKNOWN, "the links cannot be read: %s", err.msg);
     else if (n > 0)
-        found(r, CHECK_LIMITED, "%d closed, as %s", n, name);
+        set_found(r, CHECK_LIMITED, "%d closed, as %s", n, name);
     else
-        found(r, CHECK_OK, "none");
+        set_found(r, CHECK_OK, "none");
 }

@@ -1,6 +1,6 @@
 /*
- * The checks: one row each. A row says how to ask (doctor_asks.c), when the default policy needs
- * it, what rind does without it, and what fixes it.
+ * The table of checks. A row says which function runs the check (doctor_asks.c), when the default
+ * policy requires it, what rind does without it, and what fixes it.
  */
 
 #include <linux/sched.h>
@@ -10,28 +10,28 @@
 #include "launch/idrange.h"
 #include "policy/policy.h"
 
-static bool always(const struct policy *p)
+static bool required_always(const struct policy *p)
 {
     (void)p;
     return true;
 }
 
-static bool if_memory(const struct policy *p)
+static bool required_if_memory(const struct policy *p)
 {
     return p->limits.memory_bytes != LIMIT_UNSET;
 }
 
-static bool if_cpu(const struct policy *p)
+static bool required_if_cpu(const struct policy *p)
 {
     return p->limits.cpu_millis != LIMIT_UNSET;
 }
 
-static bool if_pids(const struct policy *p)
+static bool required_if_pids(const struct policy *p)
 {
     return p->limits.pids != LIMIT_UNSET;
 }
 
-static bool if_internet(const struct policy *p)
+static bool required_if_internet(const struct policy *p)
 {
     return p->network == NET_INTERNET;
 }
@@ -43,62 +43,62 @@ static bool if_internet(const struct policy *p)
 const struct check doctor_checks[CHECK_ID_MAX] = {
     [CHECK_KERNEL] = {
         .name = "kernel", .title = "kernel 5.19 or newer", .group = "host",
-        .ask = ask_kernel, .required = always,
+        .ask = ask_kernel, .required = required_always,
         .without = START_FAIL ": layers cannot be given the ids of a sandbox",
         .fix = "apt-get install linux-image-$(dpkg --print-architecture) && reboot",
     },
     [CHECK_PRIVILEGES] = {
         .name = "privileges", .title = "rights of this user", .group = "host",
-        .ask = ask_privileges, .required = always,
+        .ask = ask_privileges, .required = required_always,
         .without = START_FAIL " for this user",
         .fix = "sudo rind",
     },
 
     [CHECK_NS_USER] = {
         .name = "namespace-user", .title = "user namespaces", .group = "namespaces",
-        .ask = ask_probe, .probe = probe_namespace, .number = CLONE_NEWUSER, .required = always,
+        .ask = ask_probe, .probe = probe_namespace, .number = CLONE_NEWUSER, .required = required_always,
         .without = START_FAIL,
         .fix = NS_FIX,
     },
     [CHECK_NS_MOUNT] = {
         .name = "namespace-mount", .title = "mount namespaces", .group = "namespaces",
-        .ask = ask_probe, .probe = probe_namespace, .number = CLONE_NEWNS, .required = always,
+        .ask = ask_probe, .probe = probe_namespace, .number = CLONE_NEWNS, .required = required_always,
         .without = START_FAIL,
         .fix = NS_FIX,
     },
     [CHECK_NS_PID] = {
         .name = "namespace-pid", .title = "pid namespaces", .group = "namespaces",
-        .ask = ask_probe, .probe = probe_namespace, .number = CLONE_NEWPID, .required = always,
+        .ask = ask_probe, .probe = probe_namespace, .number = CLONE_NEWPID, .required = required_always,
         .without = START_FAIL,
         .fix = NS_FIX,
     },
     [CHECK_NS_NET] = {
         .name = "namespace-net", .title = "network namespaces", .group = "namespaces",
-        .ask = ask_probe, .probe = probe_namespace, .number = CLONE_NEWNET, .required = always,
+        .ask = ask_probe, .probe = probe_namespace, .number = CLONE_NEWNET, .required = required_always,
         .without = START_FAIL,
         .fix = NS_FIX,
     },
     [CHECK_NS_UTS] = {
         .name = "namespace-uts", .title = "uts namespaces", .group = "namespaces",
-        .ask = ask_probe, .probe = probe_namespace, .number = CLONE_NEWUTS, .required = always,
+        .ask = ask_probe, .probe = probe_namespace, .number = CLONE_NEWUTS, .required = required_always,
         .without = START_FAIL,
         .fix = NS_FIX,
     },
     [CHECK_NS_IPC] = {
         .name = "namespace-ipc", .title = "ipc namespaces", .group = "namespaces",
-        .ask = ask_probe, .probe = probe_namespace, .number = CLONE_NEWIPC, .required = always,
+        .ask = ask_probe, .probe = probe_namespace, .number = CLONE_NEWIPC, .required = required_always,
         .without = START_FAIL,
         .fix = NS_FIX,
     },
     [CHECK_NS_CGROUP] = {
         .name = "namespace-cgroup", .title = "cgroup namespaces", .group = "namespaces",
-        .ask = ask_probe, .probe = probe_namespace, .number = CLONE_NEWCGROUP, .required = always,
+        .ask = ask_probe, .probe = probe_namespace, .number = CLONE_NEWCGROUP, .required = required_always,
         .without = START_FAIL,
         .fix = NS_FIX,
     },
     [CHECK_USERNS_LIMIT] = {
         .name = "userns-limit", .title = "number of user namespaces", .group = "namespaces",
-        .ask = ask_userns_limit, .required = always,
+        .ask = ask_userns_limit, .required = required_always,
         .without = START_FAIL " once they are used up; each takes two",
         .fix = "sysctl -w user.max_user_namespaces=65536",
     },
@@ -125,12 +125,12 @@ const struct check doctor_checks[CHECK_ID_MAX] = {
 
     [CHECK_ID_MAPS] = {
         .name = "id-maps", .title = "65536 ids for a sandbox", .group = "ids",
-        .ask = ask_probe, .probe = probe_id_map, .number = IDRANGE_FIRST, .required = always,
+        .ask = ask_probe, .probe = probe_id_map, .number = IDRANGE_FIRST, .required = required_always,
         .without = START_FAIL, .fix = "start rind outside of a container whose own ids are few",
     },
     [CHECK_ID_POOL] = {
         .name = "id-pool", .title = "pool of id ranges", .group = "ids",
-        .ask = ask_id_pool, .required = always,
+        .ask = ask_id_pool, .required = required_always,
         .without = START_FAIL " once the ranges are used up",
         .fix = "remove lines from /etc/subuid and /etc/subgid that reach into "
                "1879048192-2147287039",
@@ -144,7 +144,7 @@ const struct check doctor_checks[CHECK_ID_MAX] = {
 
     [CHECK_SECCOMP] = {
         .name = "seccomp", .title = "seccomp filters", .group = "system calls",
-        .ask = ask_probe, .probe = probe_seccomp, .required = always,
+        .ask = ask_probe, .probe = probe_seccomp, .required = required_always,
         .without = START_FAIL, .fix = "boot a kernel with CONFIG_SECCOMP_FILTER",
     },
     [CHECK_LIBSECCOMP] = {
@@ -155,53 +155,53 @@ const struct check doctor_checks[CHECK_ID_MAX] = {
     },
     [CHECK_MEMFD_EXEC] = {
         .name = "memfd-exec", .title = "programs in sealed memory", .group = "system calls",
-        .ask = ask_memfd, .probe = probe_memfd_exec, .required = always,
+        .ask = ask_memfd, .probe = probe_memfd_exec, .required = required_always,
         .without = START_FAIL ": its init has no file on the host that could be overwritten",
         .fix = "sysctl -w vm.memfd_noexec=1",
     },
     [CHECK_PIDFD] = {
         .name = "pidfd", .title = "clone3 and pidfds", .group = "system calls",
-        .ask = ask_probe, .probe = probe_pidfd, .required = always,
+        .ask = ask_probe, .probe = probe_pidfd, .required = required_always,
         .without = START_FAIL, .fix = "boot a kernel of 5.19 or newer",
     },
     [CHECK_OPENAT2] = {
         .name = "openat2", .title = "openat2", .group = "system calls",
-        .ask = ask_probe, .probe = probe_openat2, .required = always,
+        .ask = ask_probe, .probe = probe_openat2, .required = required_always,
         .without = START_FAIL ": paths could be led out of a sandbox",
         .fix = "boot a kernel of 5.19 or newer",
     },
     [CHECK_CLOSE_RANGE] = {
         .name = "close-range", .title = "close_range", .group = "system calls",
-        .ask = ask_probe, .probe = probe_close_range, .required = always,
+        .ask = ask_probe, .probe = probe_close_range, .required = required_always,
         .without = START_FAIL, .fix = "boot a kernel of 5.19 or newer",
     },
 
     [CHECK_STATE_DIR] = {
         .name = "state-dir", .title = "state directory", .group = "files",
-        .ask = ask_state_dir, .required = always,
+        .ask = ask_state_dir, .required = required_always,
         .without = START_FAIL, .fix = "rind --state DIR on a writable disk",
     },
     [CHECK_MOUNT_API] = {
         .name = "mount-api", .title = "new mount calls", .group = "files",
-        .ask = ask_probe, .probe = probe_mount_api, .required = always,
+        .ask = ask_probe, .probe = probe_mount_api, .required = required_always,
         .without = START_FAIL, .fix = "boot a kernel of 5.19 or newer",
     },
     [CHECK_IDMAP] = {
         .name = "idmapped-mounts", .title = "idmapped mounts there", .group = "files",
-        .ask = ask_idmap, .probe = probe_idmap, .number = IDRANGE_FIRST, .required = always,
+        .ask = ask_idmap, .probe = probe_idmap, .number = IDRANGE_FIRST, .required = required_always,
         .without = START_FAIL ": layers are never chowned",
         .fix = "rind --state DIR on ext4, xfs, btrfs, or tmpfs",
     },
     [CHECK_OVERLAY] = {
         .name = "overlay", .title = "overlay there", .group = "files",
-        .ask = ask_overlay, .probe = probe_overlay, .required = always,
+        .ask = ask_overlay, .probe = probe_overlay, .required = required_always,
         .without = START_FAIL ": the root file system is never written to",
         .fix = "modprobe overlay",
     },
     [CHECK_OVERLAY_IDMAP] = {
         .name = "overlay-idmapped", .title = "overlay on idmapped layers", .group = "files",
         .ask = ask_overlay, .probe = probe_overlay_idmap, .number = IDRANGE_FIRST,
-        .required = always,
+        .required = required_always,
         .without = START_FAIL, .fix = "rind --state DIR on ext4, xfs, or btrfs",
     },
     [CHECK_OVERLAY_USER] = {
@@ -218,24 +218,24 @@ const struct check doctor_checks[CHECK_ID_MAX] = {
     },
     [CHECK_PROC] = {
         .name = "proc", .title = "a new /proc", .group = "files",
-        .ask = ask_proc, .probe = probe_proc, .required = always,
+        .ask = ask_proc, .probe = probe_proc, .required = required_always,
         .without = START_FAIL,
         .fix = "start the container around rind with --security-opt systempaths=unconfined",
     },
     [CHECK_SYSFS] = {
         .name = "sysfs", .title = "a new /sys", .group = "files",
-        .ask = ask_proc, .probe = probe_sysfs, .required = always,
+        .ask = ask_proc, .probe = probe_sysfs, .required = required_always,
         .without = START_FAIL,
         .fix = "start the container around rind with --security-opt systempaths=unconfined",
     },
     [CHECK_DEVPTS] = {
         .name = "devpts", .title = "own terminals (devpts)", .group = "files",
-        .ask = ask_probe, .probe = probe_fs, .text = "devpts", .required = always,
+        .ask = ask_probe, .probe = probe_fs, .text = "devpts", .required = required_always,
         .without = START_FAIL, .fix = "boot a kernel with CONFIG_UNIX98_PTYS",
     },
     [CHECK_MQUEUE] = {
         .name = "mqueue", .title = "own message queues", .group = "files",
-        .ask = ask_probe, .probe = probe_fs, .text = "mqueue", .required = always,
+        .ask = ask_probe, .probe = probe_fs, .text = "mqueue", .required = required_always,
         .without = START_FAIL, .fix = "boot a kernel with CONFIG_POSIX_MQUEUE",
     },
     [CHECK_FUSE] = {
@@ -260,23 +260,23 @@ const struct check doctor_checks[CHECK_ID_MAX] = {
 
     [CHECK_CGROUP_MODE] = {
         .name = "cgroup", .title = "control groups", .group = "limits",
-        .ask = ask_cgroup_mode, .required = always,
+        .ask = ask_cgroup_mode, .required = required_always,
         .without = "a start with a limit fails",
         .fix = "mount -t cgroup2 cgroup2 /sys/fs/cgroup",
     },
     [CHECK_CG_MEMORY] = {
         .name = "cgroup-memory", .title = "memory limit", .group = "limits",
-        .ask = ask_controller, .number = CG_MEMORY, .required = if_memory,
+        .ask = ask_controller, .number = CG_MEMORY, .required = required_if_memory,
         .without = "a start with a memory limit fails",
     },
     [CHECK_CG_CPU] = {
         .name = "cgroup-cpu", .title = "processor limit", .group = "limits",
-        .ask = ask_controller, .number = CG_CPU, .required = if_cpu,
+        .ask = ask_controller, .number = CG_CPU, .required = required_if_cpu,
         .without = "a start with a processor limit fails",
     },
     [CHECK_CG_PIDS] = {
         .name = "cgroup-pids", .title = "process limit", .group = "limits",
-        .ask = ask_controller, .number = CG_PIDS, .required = if_pids,
+        .ask = ask_controller, .number = CG_PIDS, .required = required_if_pids,
         .without = "a start with a process limit fails",
     },
     [CHECK_CG_FREEZER] = {
@@ -293,13 +293,13 @@ const struct check doctor_checks[CHECK_ID_MAX] = {
 
     [CHECK_VETH] = {
         .name = "veth", .title = "veth devices", .group = "network",
-        .ask = ask_probe, .probe = probe_veth, .required = if_internet,
+        .ask = ask_probe, .probe = probe_veth, .required = required_if_internet,
         .without = "sandboxes have no network but their own loopback",
         .fix = "modprobe veth",
     },
     [CHECK_NFTABLES] = {
         .name = "nftables", .title = "nftables", .group = "network",
-        .ask = ask_probe, .probe = probe_nftables, .required = if_internet,
+        .ask = ask_probe, .probe = probe_nftables, .required = required_if_internet,
         .without = "sandboxes have no network but their own loopback",
         .fix = "modprobe nf_tables",
     },

@@ -1,6 +1,9 @@
 #pragma once
 
-/* Between doctor.c (frame, barriers, JSON) and doctor_checks.c (the table), and for their test. */
+/*
+ * Shared by doctor.c (core, barriers, JSON), doctor_checks.c (the table), doctor_asks.c (the
+ * checks) and their unit test.
+ */
 
 #include "core/doctor.h"
 #include "sys/probe.h"
@@ -8,18 +11,18 @@
 struct policy;
 struct cgroup_host;
 
-/* What this process may do, as far as it decides what an answer of the kernel means. */
+/* The caller's privileges, which decide what an errno from the kernel means. */
 struct doctor_caller {
     bool privileged;    /* CAP_SYS_ADMIN here */
-    bool root;          /* uid 0 here, with it or without */
+    bool root;          /* uid 0 here, with or without CAP_SYS_ADMIN */
     bool filtered;      /* a seccomp filter is in force */
-    bool kernel_is_new; /* it has every call that the checks try */
+    bool kernel_is_new; /* the kernel has every call that the checks try */
 };
 
-/* What the checks share. */
+/* State shared by all checks. */
 struct doctor {
     struct doctor_caller who;
-    struct probe_env env; /* env.dir: the state directory, or the nearest that exists above it */
+    struct probe_env env; /* env.dir: the state directory, or its nearest existing ancestor */
     const char *scratch;  /* for the overlay probes, or NULL */
     int scratch_errno;
     const struct policy *policy;      /* the default one */
@@ -81,7 +84,7 @@ enum check_id {
 };
 
 struct check;
-/* The rows' ways to ask: state and found, and fix where it depends on what was found. */
+/* Check functions: each sets state and found, and also fix where that depends on what was found. */
 typedef void check_ask_fn(const struct doctor *d, const struct check *c, struct check_result *r);
 check_ask_fn ask_probe, ask_kernel, ask_privileges, ask_userns_limit, ask_user_drop,
     ask_userns_sysctl, ask_id_pool, ask_subids, ask_libseccomp, ask_memfd, ask_state_dir, ask_idmap,
@@ -94,22 +97,27 @@ check_ask_fn ask_probe, ask_kernel, ask_privileges, ask_userns_limit, ask_user_d
 struct check {
     const char *name, *title, *group;
     check_ask_fn *ask;
-    /* For `ask` = ask_probe: the probe and what it is asked for. */
+    /* For `ask` = ask_probe: the probe and its arguments. */
     probe_fn *probe;
     long number;
     const char *text;
-    /* Whether the default policy needs it; NULL = never. */
+    /* True if the default policy requires the check; NULL = never. */
     bool (*required)(const struct policy *p);
     const char *without;
-    const char *fix; /* the command; in words where no command can do it */
+    const char *fix; /* a command, or a sentence where no command can help */
 };
 
 extern const struct check doctor_checks[CHECK_ID_MAX];
 
+/* Fills in the privileges of the calling process. */
 void doctor_look_at_caller(struct doctor_caller *ret);
-/* What a probe's answer means: state and text into *r, and a fix where a filter or a capability is
- * the cause. Pure. */
+/*
+ * Maps a probe's errno to state and text in *r, and sets a fix if a seccomp filter or a missing
+ * capability is the cause. Pure.
+ */
 void doctor_judge(int code, const struct doctor_caller *who, struct check_result *r);
-/* The fix for a cgroup that could not be made, where code tells one: of a read-only mount, and of a
- * user without the right. For other errors the errno in `found` is all that is known. Pure. */
+/*
+ * Sets the fix for a cgroup that could not be created: read-only mount, or missing permission.
+ * Other errors leave only the errno in `found`. Pure.
+ */
 void doctor_fix_cgroup(int code, const struct doctor_caller *who, struct check_result *r);

@@ -25,32 +25,32 @@
 #include "policy/egress-net.h"
 
 enum {
-    LOOK_MS = 30 * 1000, /* for a request to be there */
-    LOOK_BYTES =
-        64 << 10,        /* of a request that is looked at; a longer one is the sidecar's matter */
-    PASS_MS = 10 * 1000, /* for the host's side to be connected */
+    LOOK_MS = 30 * 1000,   /* time for a request to arrive */
+    LOOK_BYTES = 64 << 10, /* bytes of a request that are inspected; longer requests go to the
+                              sidecar uninspected */
+    PASS_MS = 10 * 1000,   /* time for the connection on the host's side */
     OPENING_RETRY_MS = 20,
 };
 
-/* One connection through the door. */
+/* One connection through the host loopback forward. */
 struct passing {
-    struct watch watch; /* first */
-    struct door *door;  /* NULL: the door has gone */
+    struct watch watch; /* first member */
+    struct door *door;  /* NULL: the forward has been closed */
     struct passing *next, **link;
     struct deadline clock;
-    int inside, outside; /* owned, until they are joined */
-    bool asking;         /* the launcher's answer frees it */
+    int inside, outside; /* owned, until a relay takes both */
+    bool asking;         /* the launcher's reply frees it */
 };
 
-/* A socket that the launcher has been asked for. */
+/* A listening socket requested from the launcher. */
 struct opening {
     struct sandbox *s; /* a reference */
     struct opening *next, **link;
-    struct door *door; /* NULL: it has gone */
+    struct door *door; /* NULL: the forward has been closed */
     uint16_t port;
     int64_t until;
     struct deadline again;
-    door_cb *cb; /* NULL: nobody wants to know any more */
+    door_cb *cb; /* NULL: has been called, or the caller does not wait */
     void *data;
 };
 
@@ -58,15 +58,15 @@ struct door {
     struct sandbox *s;
     struct door_config config;
     struct listener *listener;
-    uint16_t port; /* that it listens at; 0: none */
+    uint16_t port; /* the port it listens on; 0: none */
     struct passing *passings;
     struct opening *openings;
     unsigned count;
 };
 
 struct door_look {
-    struct watch watch; /* first */
-    struct sandbox *s;  /* whose client it is: who calls cancels before its end */
+    struct watch watch; /* first member */
+    struct sandbox *s;  /* borrowed: the caller cancels before the sandbox is freed */
     struct opening *opening;
     struct deadline clock;
     int fd;
@@ -100,18 +100,18 @@ static void passing_free(struct passing *p)
     free(p);
 }
 
-static void on_late(struct deadline *d)
+static void on_passing_deadline(struct deadline *d)
 {
     passing_free((struct passing *)(void *)((char *)d - offsetof(struct passing, clock)));
 }
 
-static void on_passed(void *data, const struct relay_result *result)
+static void on_relay_ended(void *data, const struct relay_result *result)
 {
     (void)result;
     passing_free(data);
 }
 
-static void on_outside(struct watch *w, unsigned events)
+static void on_host_connected(struct watch *w, unsigned events)
 {
     struct passing *p = (struct passing *)(void *)w;
     struct sandbox *s = p->door->s;
@@ -124,15 +124,15 @@ static void on_outside(struct watch *w, unsigned events)
     deadline_clear(&p->clock);
     if (getsockopt(p->outside, SOL_SOCKET, SO_ERROR, &error, &len) < 0 || error != 0 ||
         relay_start(gateway_hub(s->sup->gateway), p->inside, p->outside, relay_group(s->id),
-                    on_passed, p, NULL, NULL) < 0) {
+                    on_relay_ended, p, NULL, NULL) < 0) {
         passing_free(p);
         return;
     }
     p->inside = p->outside = FD_NONE;
 }
 
-static void on_dialled(void *data, int r, const struct launch_reply *reply, int fds[2],
-                       const struct err *err)
+static void on_launcher_dialled(void *data, int r, const struct launch_reply *reply, int fds[2],
+                                const struct err *err)
 {
     struct passing *p = data;
 
@@ -144,13 +144,13 @@ static void on_dialled(void *data, int r, const struct launch_reply *reply, int 
         return;
     }
     p->outside = take_fd(&fds[0]);
-    if (watch_add(poller_of(p->door->s), &p->watch, p->outside, on_outside) < 0)
+    if (watch_add(poller_of(p->door->s), &p->watch, p->outside, on_host_connected) < 0)
         passing_free(p);
     else
-        deadline_set(poller_of(p->door->s), &p->clock, PASS_MS, on_late);
+        deadline_set(poller_of(p->door->s), &p->clock, PASS_MS, on_passing_deadline);
 }
 
-static int dial(struct passing *p)
+static int passing_dial(struct passing *p)
 {
     auto_buf struct buf b = BUF_INIT(0);
     char handler[ADDRESS_TEXT_MAX];
@@ -162,10 +162,12 @@ static int dial(struct passing *p)
     launch_put_string(&b, TAG_ID, p->door->s->id);
     launch_put_string(&b, TAG_HANDLER, handler);
     r = launch_end(&b);
-    return r < 0 ? r : launcher_client_send(p->door->s->sup->launcher, &b, on_dialled, p, NULL);
+    return r < 0
+               ? r
+               : launcher_client_send(p->door->s->sup->launcher, &b, on_launcher_dialled, p, NULL);
 }
 
-static void on_client(void *data, int fd, const struct sockaddr *peer)
+static void on_listener_client(void *data, int fd, const struct sockaddr *peer)
 {
     struct door *d = data;
     struct passing *p = NULL;
@@ -186,12 +188,12 @@ static void on_client(void *data, int fd, const struct sockaddr *peer)
     d->passings = p;
     d->count++;
     relay_tune(fd);
-    p->asking = dial(p) == 0;
+    p->asking = passing_dial(p) == 0;
     if (!p->asking)
         passing_free(p);
 }
 
-/* ---- opening ---- */
+/* ---- opening the listener ---- */
 
 static void opening_end(struct opening *o, int r, const struct err *err)
 {
@@ -211,10 +213,10 @@ static void opening_end(struct opening *o, int r, const struct err *err)
     sandbox_unref(s);
 }
 
-static int use_socket(struct door *d, uint16_t port, int fd, struct err *err)
+static int door_use_socket(struct door *d, uint16_t port, int fd, struct err *err)
 {
     struct listener *l = NULL;
-    int r = listener_new(poller_of(d->s), fd, on_client, d, &l, err);
+    int r = listener_new(poller_of(d->s), fd, on_listener_client, d, &l, err);
 
     if (r < 0)
         return r;
@@ -226,19 +228,19 @@ static int use_socket(struct door *d, uint16_t port, int fd, struct err *err)
     return 0;
 }
 
-static int ask(struct opening *o, struct err *err);
+static int opening_request(struct opening *o, struct err *err);
 
-static void on_again(struct deadline *clock)
+static void on_retry_due(struct deadline *clock)
 {
     struct opening *o = (struct opening *)(void *)((char *)clock - offsetof(struct opening, again));
     struct err err = ERR_NONE;
 
-    if (ask(o, &err) < 0)
+    if (opening_request(o, &err) < 0)
         opening_end(o, err.code, &err);
 }
 
-static void on_socket(void *data, int r, const struct launch_reply *reply, int fds[2],
-                      const struct err *err)
+static void on_launcher_socket(void *data, int r, const struct launch_reply *reply, int fds[2],
+                               const struct err *err)
 {
     struct opening *o = data;
     struct err own = ERR_NONE;
@@ -248,13 +250,13 @@ static void on_socket(void *data, int r, const struct launch_reply *reply, int f
         r = err_set(&own, -ECANCELED, "sandbox %s is ended", sandbox_name(o->s));
         err = &own;
     } else if (o->door->port == o->port) {
-        r = 0; /* another opening was faster */
+        r = 0; /* another request was completed first */
     } else if (r == -EADDRINUSE && clock_mono_ms() < o->until) {
-        deadline_set(poller_of(o->s), &o->again, OPENING_RETRY_MS, on_again);
+        deadline_set(poller_of(o->s), &o->again, OPENING_RETRY_MS, on_retry_due);
         return;
     } else if (r == 0) {
         r = fds[0] < 0 ? err_set(&own, -EPROTO, "door: no socket came")
-                       : use_socket(o->door, o->port, fds[0], &own);
+                       : door_use_socket(o->door, o->port, fds[0], &own);
         if (r == 0)
             fds[0] = FD_NONE;
         err = &own;
@@ -262,7 +264,7 @@ static void on_socket(void *data, int r, const struct launch_reply *reply, int f
     opening_end(o, r, err);
 }
 
-static int ask(struct opening *o, struct err *err)
+static int opening_request(struct opening *o, struct err *err)
 {
     struct address at = {.family = 4, .bytes = DOOR_BYTES, .port = o->port};
     auto_buf struct buf b = BUF_INIT(0);
@@ -274,7 +276,7 @@ static int ask(struct opening *o, struct err *err)
     r = launch_end(&b);
     if (r < 0)
         return err_errno(err, r, "door");
-    return launcher_client_send(o->s->sup->launcher, &b, on_socket, o, err);
+    return launcher_client_send(o->s->sup->launcher, &b, on_launcher_socket, o, err);
 }
 
 static struct opening *opening_new(struct door *d, uint16_t port, door_cb *cb, void *data,
@@ -294,7 +296,7 @@ static struct opening *opening_new(struct door *d, uint16_t port, door_cb *cb, v
                           .until = clock_mono_ms() + DOOR_OPENING_MS,
                           .cb = cb,
                           .data = data};
-    if (ask(o, err) < 0) {
+    if (opening_request(o, err) < 0) {
         free(o);
         return NULL;
     }
@@ -338,11 +340,11 @@ void door_reopen(struct sandbox *s)
         log_warn("sandbox", "id=%s no door: %s", s->id, err.msg);
 }
 
-static void end_passings(struct door *d)
+static void door_end_passings(struct door *d)
 {
     struct passing *p = take(d->passings);
 
-    /* Those that are joined end with the sandbox's other connections (publish_close). */
+    /* Joined connections are ended with the sandbox's other relays (publish_close). */
     for (struct passing *next; p != NULL; p = next) {
         next = p->next;
         p->door = NULL;
@@ -352,7 +354,7 @@ static void end_passings(struct door *d)
     d->count = 0;
 }
 
-static void end_openings(struct door *d)
+static void door_end_openings(struct door *d)
 {
     struct opening *o = take(d->openings);
     struct err err = ERR_NONE;
@@ -366,7 +368,7 @@ static void end_openings(struct door *d)
         o->cb = NULL;
         if (cb != NULL)
             cb(o->data, -ECANCELED, &err);
-        if (o->again.link != NULL) /* no answer will come */
+        if (o->again.link != NULL) /* waits for a retry, so no reply is pending */
             opening_end(o, -ECANCELED, &err);
     }
 }
@@ -379,8 +381,8 @@ void door_close(struct sandbox *s)
         return;
     listener_close(take(d->listener));
     d->port = 0;
-    end_passings(d);
-    end_openings(d);
+    door_end_passings(d);
+    door_end_openings(d);
 }
 
 void door_free(struct sandbox *s)
@@ -388,7 +390,7 @@ void door_free(struct sandbox *s)
     free(take(s->door));
 }
 
-/* ---- looking ---- */
+/* ---- inspecting requests ---- */
 
 bool door_looks_at(const struct sandbox *s, uint16_t port)
 {
@@ -415,13 +417,13 @@ void door_look_cancel(struct door_look *l)
     free(l);
 }
 
-static void on_look_late(struct deadline *d)
+static void on_look_deadline(struct deadline *d)
 {
     look_end((struct door_look *)(void *)((char *)d - offsetof(struct door_look, clock)),
              -ETIMEDOUT);
 }
 
-static void on_moved(void *data, int r, const struct err *err)
+static void on_door_moved(void *data, int r, const struct err *err)
 {
     struct door_look *l = data;
 
@@ -431,7 +433,7 @@ static void on_moved(void *data, int r, const struct err *err)
     look_end(l, 0);
 }
 
-/* The port that a body of PUT /egress names; 0: none. */
+/* Returns the port named in a body of PUT /egress; 0: none. */
 static uint16_t named_port(const char *text, size_t len)
 {
     auto_ptr(json_decref) json_t *root = NULL;
@@ -443,8 +445,8 @@ static uint16_t named_port(const char *text, size_t len)
     return n >= DOOR_PORT_MIN && n <= 65535 ? (uint16_t)n : 0;
 }
 
-/* 0: it waits for the door, 1: nothing of it is news. */
-static int move(struct door_look *l, uint16_t port)
+/* Moves the forward to the named port. 0: the caller waits for it; 1: there is nothing to do. */
+static int look_move_door(struct door_look *l, uint16_t port)
 {
     struct err err = ERR_NONE;
     struct door *d = l->s->door;
@@ -452,14 +454,14 @@ static int move(struct door_look *l, uint16_t port)
     if (port == 0 || d == NULL || d->port == port)
         return 1;
     watch_remove(&l->watch);
-    l->opening = opening_new(d, port, on_moved, l, &err);
+    l->opening = opening_new(d, port, on_door_moved, l, &err);
     if (l->opening != NULL)
         return 0;
     log_warn("sandbox", "id=%s its sidecar does not reach port %u: %s", l->s->id, port, err.msg);
     return 1;
 }
 
-static void on_bytes(struct watch *w, unsigned events)
+static void on_client_bytes(struct watch *w, unsigned events)
 {
     static char scratch[LOOK_BYTES];
     struct door_look *l = (struct door_look *)(void *)w;
@@ -485,7 +487,7 @@ static void on_bytes(struct watch *w, unsigned events)
     }
     if ((size_t)n < (size_t)len + head.length)
         return;
-    if (move(l, named_port(scratch + len, head.length)) != 0)
+    if (look_move_door(l, named_port(scratch + len, head.length)) != 0)
         look_end(l, 0);
 }
 
@@ -498,12 +500,12 @@ int door_look(struct sandbox *s, int fd, void (*cb)(void *data, int r), void *da
     if (l == NULL)
         return err_errno(err, -ENOMEM, "door");
     *l = (struct door_look){.s = s, .fd = fd, .cb = cb, .data = data};
-    r = watch_add(poller_of(s), &l->watch, fd, on_bytes);
+    r = watch_add(poller_of(s), &l->watch, fd, on_client_bytes);
     if (r < 0) {
         free(l);
         return err_errno(err, r, "door");
     }
-    deadline_set(poller_of(s), &l->clock, LOOK_MS, on_look_late);
+    deadline_set(poller_of(s), &l->clock, LOOK_MS, on_look_deadline);
     *ret = l;
     return 0;
 }

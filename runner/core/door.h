@@ -1,15 +1,16 @@
 #pragma once
 
 /*
- * A door out of a sandbox's network to one port of the host's own loopback. The launcher listens
- * inside, at DOOR_ADDRESS and the same port; what connects there is joined to 127.0.0.1 of the
- * host. For a sidecar that is a container (docs/workerd.md): its other end, workerd, listens there,
- * and is behind the gateway's address in Docker's world, where it could be reached by neighbours,
- * too.
+ * The host loopback forward: leads out of a sandbox's network to one port of the host's loopback.
+ * The launcher listens inside, at DOOR_ADDRESS and that port; connections there are joined to
+ * 127.0.0.1 of the host. It is used for a sidecar that is a real container (docs/workerd.md):
+ * workerd listens on the host's loopback. In Docker workerd is reached at the gateway's address,
+ * where neighbours could reach it, too.
  *
- * Which port it is workerd says, first when the sidecar is made, and again to the sidecar itself
- * when it was started anew, by a request to a published port: so what comes in there is looked at
- * before it is joined, and the door is where it says before the sidecar has read it.
+ * workerd names the port when it creates the sidecar, and again, after a restart of workerd, in a
+ * request to the sidecar through a published port. Such requests are inspected before they are
+ * passed on, so the forward has moved before the sidecar reads the request. Runs in the
+ * supervisor's event loop.
  */
 
 #include <stdbool.h>
@@ -19,40 +20,42 @@ struct err;
 struct sandbox;
 
 enum {
-    DOOR_PORT_MIN = 1024,   /* those below are the host's own services */
-    DOOR_OPENING_MS = 2000, /* for the socket of an earlier supervisor to go */
+    DOOR_PORT_MIN = 1024,   /* lower ports belong to services of the host */
+    DOOR_OPENING_MS = 2000, /* waits that long for the socket of an earlier supervisor to close */
 };
 
-/* r < 0: it is where it was, or there is none; err says why. */
+/* r < 0: the forward is unchanged, or does not exist; err says why. */
 typedef void door_cb(void *data, int r, const struct err *err);
-/* It is at another port: for who wants to find it there again. */
+/* Called when the forward has moved, so that the caller can save the port. */
 typedef void door_moved_fn(struct sandbox *s, uint16_t port);
 
 struct door_config {
-    uint16_t port;    /* of the host's loopback; DOOR_PORT_MIN at least */
-    uint16_t ingress; /* the port of the sandbox's whose clients say where the door is to be */
+    uint16_t port;    /* port of the host's loopback; at least DOOR_PORT_MIN */
+    uint16_t ingress; /* port of the sandbox; requests to it may move the forward */
     door_moved_fn *moved;
 };
 
-/* For a sandbox whose init runs. cb follows, from the loop or from within. Open already: it moves.
+/*
+ * Opens the forward of a sandbox with a running init, or moves an open one. cb follows, from the
+ * loop or inside the call.
  */
 int door_open(struct sandbox *s, const struct door_config *config, door_cb *cb, void *data,
               struct err *err);
-/* With the end of its init. Nothing but cb, with -ECANCELED, follows. */
+/* Called when init has ended. Pending cb are called with -ECANCELED. */
 void door_close(struct sandbox *s);
-/* With the next one, where there was one: it is where it was. */
+/* Called when the next init runs: opens the forward again at its last port, if there was one. */
 void door_reopen(struct sandbox *s);
-/* With the sandbox, closed before. */
+/* Called when the sandbox is freed, after door_close. */
 void door_free(struct sandbox *s);
 
-/* Whether what comes to this port of the sandbox's is to be looked at. */
+/* True if connections to this port of the sandbox are to be inspected. */
 bool door_looks_at(const struct sandbox *s, uint16_t port);
 
 struct door_look;
 /*
- * Looks at the first bytes of a client without taking them, until they are no news or the door is
- * where they say; cb follows once, from the loop: 0 to go on, negative to drop it. fd: borrowed
- * until then.
+ * Inspects a client's first bytes without consuming them (MSG_PEEK), until they cannot move the
+ * forward, or it has moved. cb follows once, from the loop: 0 to pass the connection on, negative
+ * to drop it. fd: borrowed until then.
  */
 int door_look(struct sandbox *s, int fd, void (*cb)(void *data, int r), void *data,
               struct door_look **ret, struct err *err);

@@ -1,4 +1,7 @@
-/* Rules of a sandbox that change while it runs: others, its first ones, none any more. */
+/*
+ * Changes the egress rules of a running sandbox: replaces them, sets the first ones, removes the
+ * last ones. Runs in the supervisor's event loop.
+ */
 #include <errno.h>
 #include <stdlib.h>
 
@@ -14,7 +17,7 @@
 #include "launch/request.h"
 #include "policy/egress.h"
 
-/* ---- the table alone ---- */
+/* ---- replacing the nft table ---- */
 
 struct table_change {
     struct sandbox *s; /* a reference */
@@ -22,8 +25,8 @@ struct table_change {
     void *data;
 };
 
-static void on_table(void *data, int r, const struct launch_reply *reply, int fds[2],
-                     const struct err *err)
+static void on_table_replaced(void *data, int r, const struct launch_reply *reply, int fds[2],
+                              const struct err *err)
 {
     struct table_change *c = data;
     struct sandbox *s = c->s;
@@ -57,21 +60,21 @@ void egress_set_table(struct sandbox *s, bool lets_out, void (*cb)(void *data, i
     *c = (struct table_change){.s = s, .cb = cb, .data = data};
     sandbox_ref(s);
     s->egress->lets_out = lets_out;
-    r = egress_send(s, 4, flags, on_table, c, &err);
+    r = egress_send(s, 4, flags, on_table_replaced, c, &err);
     if (r < 0)
-        on_table(c, r, NULL, NULL, &err);
+        on_table_replaced(c, r, NULL, NULL, &err);
 }
 
-/* ---- the first rules, and none any more ---- */
+/* ---- setting the first rules, removing the last ---- */
 
-/* A change that the launcher has to do its part of. */
+/* A change of rules that waits for the launcher. */
 struct egress_change {
     egress_put_cb *cb;
     void *data;
-    struct egress_rules *old; /* owned, or NULL: what counted before */
+    struct egress_rules *old; /* owned, or NULL: the rules before the change */
 };
 
-static int begin_change(struct sandbox *s, egress_put_cb *cb, void *data, struct err *err)
+static int egress_change_begin(struct sandbox *s, egress_put_cb *cb, void *data, struct err *err)
 {
     s->egress_change = calloc(1, sizeof(*s->egress_change));
     if (s->egress_change == NULL)
@@ -80,7 +83,7 @@ static int begin_change(struct sandbox *s, egress_put_cb *cb, void *data, struct
     return 0;
 }
 
-static void end_change(struct sandbox *s, int r, const struct err *err)
+static void egress_change_end(struct sandbox *s, int r, const struct err *err)
 {
     struct egress_change *c = take(s->egress_change);
 
@@ -89,8 +92,10 @@ static void end_change(struct sandbox *s, int r, const struct err *err)
     free(c);
 }
 
-/* Saves them as the sandbox's; on success the former ones are in *ret_old, which is the caller's,
- * else rules are. */
+/*
+ * Makes rules the sandbox's own and writes its spec to disk. On success the caller owns the former
+ * ones, *ret_old. On failure the caller still owns rules.
+ */
 static int save_rules(struct sandbox *s, struct egress_rules *rules, struct egress_rules **ret_old,
                       struct err *err)
 {
@@ -106,46 +111,51 @@ static int save_rules(struct sandbox *s, struct egress_rules *rules, struct egre
     return r;
 }
 
-static bool lives(const struct sandbox *s)
+static bool sandbox_has_init(const struct sandbox *s)
 {
     return s->channel != NULL && !s->ending;
 }
 
-/* It does not become what nobody asked for: without rules as before, or it ends. */
-static void on_taken_out(void *data, int r, const struct launch_reply *reply, int fds[2],
-                         const struct err *err)
+/*
+ * Opening the first rules has failed. If the table cannot be removed either, the sandbox would keep
+ * a table without rules; so it is stopped.
+ */
+static void on_table_removed(void *data, int r, const struct launch_reply *reply, int fds[2],
+                             const struct err *err)
 {
     struct sandbox *s = data;
 
     (void)reply;
     (void)fds;
-    if (r < 0 && r != -ECANCELED && lives(s)) {
+    if (r < 0 && r != -ECANCELED && sandbox_has_init(s)) {
         log_error("egress", "id=%s: %s; the sandbox is ended", s->id, err->msg);
         sandbox_end_init(s);
     }
     sandbox_unref(s);
 }
 
-static void take_out(struct sandbox *s)
+static void egress_table_remove(struct sandbox *s)
 {
     struct err err = ERR_NONE;
     int r;
 
     sandbox_ref(s);
-    r = egress_send(s, 4, LAUNCH_EGRESS_NONE, on_taken_out, s, &err);
+    r = egress_send(s, 4, LAUNCH_EGRESS_NONE, on_table_removed, s, &err);
     if (r < 0)
-        on_taken_out(s, r, NULL, NULL, &err);
+        on_table_removed(s, r, NULL, NULL, &err);
 }
 
-static void on_added(struct sandbox *s, int r, const struct err *err)
+static void on_rules_opened(struct sandbox *s, int r, const struct err *err)
 {
     struct egress_rules *rules;
     struct err why = ERR_NONE, own = ERR_NONE;
 
-    /* One that has ended meanwhile has them from its next start on, and if we end, the next
-     * supervisor puts them in. */
-    if (r == 0 || r == -ECANCELED || !lives(s)) {
-        end_change(s, 0, NULL);
+    /*
+     * The change also counts if the sandbox has ended: its next start uses the saved rules. If the
+     * supervisor stops, the next one applies them.
+     */
+    if (r == 0 || r == -ECANCELED || !sandbox_has_init(s)) {
+        egress_change_end(s, 0, NULL);
         return;
     }
     if (r == -EADDRINUSE)
@@ -159,16 +169,20 @@ static void on_added(struct sandbox *s, int r, const struct err *err)
         s->egress_change->old = NULL;
         egress_free(rules);
     }
-    /* What had rules before, and lost its listeners, stays closed. */
+    /*
+     * A sandbox that had rules before and lost its listeners keeps its table, so nothing leaves it.
+     */
     if (s->spec->egress == NULL)
-        take_out(s);
-    end_change(s, r, &why);
+        egress_table_remove(s);
+    egress_change_end(s, r, &why);
 }
 
-/* rules: owned, on success by the spec. Saved first: whichever supervisor takes the sandbox up
- * after a crash puts them in. */
-static int add(struct sandbox *s, struct egress_rules *rules, egress_put_cb *cb, void *data,
-               struct err *err)
+/*
+ * Sets the first rules of a running sandbox; takes rules. They are saved first, so that the next
+ * supervisor applies them if this one crashes meanwhile.
+ */
+static int egress_rules_add(struct sandbox *s, struct egress_rules *rules, egress_put_cb *cb,
+                            void *data, struct err *err)
 {
     struct egress_rules *mine = egress_copy_rules(rules, err);
     int r;
@@ -177,7 +191,7 @@ static int add(struct sandbox *s, struct egress_rules *rules, egress_put_cb *cb,
         egress_free(rules);
         return err->code;
     }
-    r = begin_change(s, cb, data, err);
+    r = egress_change_begin(s, cb, data, err);
     if (r == 0 && (r = save_rules(s, rules, &s->egress_change->old, err)) < 0)
         free(take(s->egress_change));
     if (r < 0) {
@@ -185,22 +199,22 @@ static int add(struct sandbox *s, struct egress_rules *rules, egress_put_cb *cb,
         egress_free(rules);
         return r;
     }
-    r = egress_open_with(s, mine, mine->open, EGRESS_WAIT_MS, on_added, err);
+    r = egress_open_with(s, mine, mine->open, EGRESS_WAIT_MS, on_rules_opened, err);
     if (r == 0)
         return 0;
-    on_added(s, r, err); /* cb has been called */
+    on_rules_opened(s, r, err); /* on_rules_opened has called cb */
     return 0;
 }
 
-static void on_removed(void *data, int r, const struct launch_reply *reply, int fds[2],
-                       const struct err *err)
+static void on_rules_removed(void *data, int r, const struct launch_reply *reply, int fds[2],
+                             const struct err *err)
 {
     struct sandbox *s = data;
     struct err own = ERR_NONE;
 
     (void)reply;
     (void)fds;
-    if (!lives(s))
+    if (!sandbox_has_init(s))
         r = 0;
     if (r == 0) {
         r = save_rules(s, NULL, &s->egress_change->old, &own);
@@ -209,20 +223,21 @@ static void on_removed(void *data, int r, const struct launch_reply *reply, int 
     if (r == 0 && s->egress != NULL)
         egress_close(s);
     else if (r < 0 && r != -ECANCELED && s->egress != NULL)
-        egress_set_table(s, s->egress->lets_out, NULL, NULL); /* as it was, or its end */
-    else if (r < 0 && lives(s))
-        sandbox_end_init(s); /* it has rules, and neither listeners nor, perhaps, a table */
-    end_change(s, r, err);
+        egress_set_table(s, s->egress->lets_out, NULL,
+                         NULL); /* restores the table, or stops the sandbox */
+    else if (r < 0 && sandbox_has_init(s))
+        sandbox_end_init(s); /* the rules stay, but there are no listeners, and perhaps no table */
+    egress_change_end(s, r, err);
     sandbox_unref(s);
 }
 
-/* Its connections go on until the table is gone, and are reset then. */
-static int remove_(struct sandbox *s, egress_put_cb *cb, void *data, struct err *err)
+/* Existing connections continue until the launcher has removed the table, and are reset then. */
+static int egress_rules_remove(struct sandbox *s, egress_put_cb *cb, void *data, struct err *err)
 {
-    int r = begin_change(s, cb, data, err);
+    int r = egress_change_begin(s, cb, data, err);
 
     if (r == 0)
-        r = egress_send(s, 4, LAUNCH_EGRESS_NONE, on_removed, s, err);
+        r = egress_send(s, 4, LAUNCH_EGRESS_NONE, on_rules_removed, s, err);
     if (r < 0)
         free(take(s->egress_change));
     else
@@ -230,22 +245,26 @@ static int remove_(struct sandbox *s, egress_put_cb *cb, void *data, struct err 
     return r;
 }
 
-/* ---- other rules ---- */
+/* ---- replacing rules ---- */
 
-/* Nobody is told that UDP and ICMP are closed before they are. */
-static void on_turned(void *data, int r)
+/*
+ * Completes the client's request only after the launcher has replaced the table: a client must not
+ * be told earlier that UDP and ICMP are blocked.
+ */
+static void on_table_turned(void *data, int r)
 {
     struct sandbox *s = data;
     struct err err = ERR_NONE;
 
-    if (r == -ECANCELED || !lives(s))
-        r = 0; /* from its next start on */
+    if (r == -ECANCELED || !sandbox_has_init(s))
+        r = 0; /* the saved rules apply from the next start on */
     if (r < 0)
         (void)err_errno(&err, r, "egress: the table of sandbox %s; it is ended", sandbox_name(s));
-    end_change(s, r, &err);
+    egress_change_end(s, r, &err);
 }
 
-static int check(const struct sandbox *s, const struct egress_rules *rules, struct err *err)
+static int egress_check_change(const struct sandbox *s, const struct egress_rules *rules,
+                               struct err *err)
 {
     const struct ready_policy *policy = policies_find(s->sup->policies, s->spec->policy);
     const struct sandbox_egress *e = s->egress;
@@ -263,8 +282,11 @@ static int check(const struct sandbox *s, const struct egress_rules *rules, stru
         return err_set(err, -EBUSY, "egress: a sidecar has it");
     if (s->egress_change != NULL || (e != NULL && e->cb != NULL))
         return err_set(err, -EBUSY, "egress: is being changed");
-    /* Its variables would name files that are not there, and no program would trust anything. (What
-     * helps with the files of a stopped one has no use for them.) */
+    /*
+     * The CA variables in the environment would name missing files, and programs would trust no
+     * certificate at all. A stopped sandbox's init, which only serves file access, does not need
+     * them.
+     */
     if (s->channel != NULL && s->state != SANDBOX_STOPPED && rules != NULL && rules->trust &&
         (s->spec->egress == NULL || !s->spec->egress->trust))
         return err_set(
@@ -280,17 +302,17 @@ int egress_put(struct sandbox *s, struct egress_rules *rules, egress_put_cb *cb,
     auto_ptr(egress_free) struct egress_rules *mine = rules, *box = NULL, *old = NULL;
     struct sandbox_egress *e = s->egress;
     const bool turns = e != NULL && rules != NULL && e->lets_out != rules->open;
-    int r = check(s, rules, err);
+    int r = egress_check_change(s, rules, err);
 
     if (r < 0)
         return r;
-    if (lives(s) && e == NULL && rules != NULL)
-        return add(s, take(mine), cb, data, err);
-    if (lives(s) && rules == NULL && s->spec->egress != NULL)
-        return remove_(s, cb, data, err);
+    if (sandbox_has_init(s) && e == NULL && rules != NULL)
+        return egress_rules_add(s, take(mine), cb, data, err);
+    if (sandbox_has_init(s) && rules == NULL && s->spec->egress != NULL)
+        return egress_rules_remove(s, cb, data, err);
     if (e != NULL && rules != NULL && (box = egress_copy_rules(rules, err)) == NULL)
         return err->code;
-    if (turns && (r = begin_change(s, cb, data, err)) < 0)
+    if (turns && (r = egress_change_begin(s, cb, data, err)) < 0)
         return r;
     r = save_rules(s, mine, &old, err);
     if (r < 0) {
@@ -303,6 +325,6 @@ int egress_put(struct sandbox *s, struct egress_rules *rules, egress_put_cb *cb,
     egress_box_rules(e->box, take(box));
     if (!turns)
         return 1;
-    egress_set_table(s, rules->open, on_turned, s);
+    egress_set_table(s, rules->open, on_table_turned, s);
     return 0;
 }

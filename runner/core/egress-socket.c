@@ -1,7 +1,8 @@
 /*
- * Sockets of the launcher's for what leaves a sandbox. Those for servers come from the sandbox's
- * pool (net-socket.h): a round trip to the launcher is a quarter of what a connection costs that
- * goes through here (60 us of 240, and two switches of processes).
+ * Sockets for outgoing connections of a sandbox, made in the launcher. A socket to a server comes
+ * from the sandbox's pool of spare ones (net-socket.h). A round trip to the launcher would take 60
+ * of the 240 us that such a connection costs, and two context switches. Runs in the supervisor's
+ * event loop.
  */
 #include <errno.h>
 #include <stdlib.h>
@@ -16,22 +17,25 @@
 #include "launch/request.h"
 
 enum {
-    /* Handlers and name servers that one sandbox waits for: each is a request of its own, and the
-     * launcher has others to serve. */
+    /*
+     * Requests to handlers and name servers that one sandbox may have pending. Each is a request to
+     * the launcher, which serves other sandboxes as well.
+     */
     OPENING_MAX = 256,
 };
 
-/* One that the engine has asked for. */
+/* A socket that the egress engine has requested. */
 struct opening {
-    struct net_socket_wait wait; /* first; for one of the pool's */
-    struct sandbox *s;           /* a reference; NULL: of the pool, which the sandbox outlives */
-    dns_socket_fn *cb;           /* NULL = cancelled */
+    struct net_socket_wait wait; /* first member; used for a socket of the pool */
+    /* A reference. NULL: a socket of the pool, which does not outlive the sandbox. */
+    struct sandbox *s;
+    dns_socket_fn *cb; /* NULL = cancelled */
     void *who;
 };
 
-/* ---- to servers: of the pool ---- */
+/* ---- sockets to servers: from the pool ---- */
 
-static void on_direct(struct net_socket_wait *w, int r, const struct err *err)
+static void on_pool_socket(struct net_socket_wait *w, int r, const struct err *err)
 {
     struct opening *o = (struct opening *)(void *)w;
     dns_socket_fn *cb = o->cb;
@@ -45,7 +49,7 @@ static int open_direct(struct sandbox *s, int family, struct opening *o, struct 
 {
     if (s->net.box4.family == 0)
         return err_set(err, -ENETUNREACH, "it has no network: only handlers are reached");
-    return net_socket_wait(s, family, NET_SOCKET_MARKED, &o->wait, on_direct, err);
+    return net_socket_wait(s, family, NET_SOCKET_MARKED, &o->wait, on_pool_socket, err);
 }
 
 int egress_spare(void *data, int family)
@@ -55,10 +59,10 @@ int egress_spare(void *data, int family)
     return net_socket_take(e->s, family, NET_SOCKET_MARKED);
 }
 
-/* ---- to handlers and name servers ---- */
+/* ---- sockets to handlers and name servers: from the launcher ---- */
 
-static void on_opened(void *data, int r, const struct launch_reply *reply, int fds[2],
-                      const struct err *err)
+static void on_launcher_socket(void *data, int r, const struct launch_reply *reply, int fds[2],
+                               const struct err *err)
 {
     struct opening *o = data;
     struct err own = ERR_NONE;
@@ -92,7 +96,7 @@ static int send_want(struct sandbox *s, const struct egress_want *w, struct open
             launch_put_number(&b, TAG_UDP, 1);
     }
     r = launch_end(&b);
-    return r < 0 ? r : launcher_client_send(s->sup->launcher, &b, on_opened, o, err);
+    return r < 0 ? r : launcher_client_send(s->sup->launcher, &b, on_launcher_socket, o, err);
 }
 
 static int open_other(struct sandbox_egress *e, const struct egress_want *want, struct opening *o,
@@ -100,7 +104,7 @@ static int open_other(struct sandbox_egress *e, const struct egress_want *want, 
 {
     int r;
 
-    /* The launcher takes as many of them; one more is no socket, but an index is an answer. */
+    /* The launcher knows NET_DNS_MAX name servers. The engine asks for indexes until one fails. */
     if (want->kind == EGRESS_RESOLVER && want->index >= NET_DNS_MAX)
         return err_set(err, -ENOENT, "name servers: no %u", want->index);
     if (e->s->opening >= OPENING_MAX) {
@@ -146,7 +150,7 @@ void egress_cancel_socket(void *handle)
 
     o->cb = NULL;
     if (o->s != NULL)
-        return; /* the launcher's answer frees it */
+        return; /* on_launcher_socket frees it */
     net_socket_forget(&o->wait);
     free(o);
 }

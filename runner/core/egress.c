@@ -26,8 +26,8 @@
 #define CA_FILE "egress-ca.pem"
 
 enum {
-    HOST_SHOWN = 128, /* bytes of a name in an event, */
-    TEXT_SHOWN = 64,  /* and of a rule, and of a reason */
+    HOST_SHOWN = 128, /* bytes of a host name in an event */
+    TEXT_SHOWN = 64,  /* bytes of a rule, and of a reason, in an event */
 };
 
 struct egress_service {
@@ -35,7 +35,7 @@ struct egress_service {
     struct egress_hub *hub; /* owned */
 };
 
-/* ---- what happened ---- */
+/* ---- events ---- */
 
 static json_t *event_json(const struct egress_event *e)
 {
@@ -63,7 +63,7 @@ static json_t *event_json(const struct egress_event *e)
     return o;
 }
 
-static void on_event(void *data, const struct egress_event *e)
+static void on_box_event(void *data, const struct egress_event *e)
 {
     struct sandbox_egress *se = data;
     auto_ptr(json_decref) json_t *o = event_json(e);
@@ -72,7 +72,7 @@ static void on_event(void *data, const struct egress_event *e)
     sandbox_emit(se->s, "egress", text);
 }
 
-static void on_trouble(void *data, const char *what, const char *why)
+static void on_box_trouble(void *data, const char *what, const char *why)
 {
     const struct sandbox_egress *e = data;
 
@@ -83,8 +83,8 @@ static void on_trouble(void *data, const char *what, const char *why)
 static const struct egress_ops ops = {.open = egress_open_socket,
                                       .spare = egress_spare,
                                       .cancel = egress_cancel_socket,
-                                      .event = on_event,
-                                      .trouble = on_trouble};
+                                      .event = on_box_event,
+                                      .trouble = on_box_trouble};
 
 /* ---- the engine ---- */
 
@@ -120,8 +120,8 @@ void egress_service_free(struct egress_service *e)
     free(e);
 }
 
-/* Made when it is first needed. NULL: err says why. */
-static struct egress_hub *hub_of(struct supervisor *sup, struct err *err)
+/* Creates the service on first use. NULL: err says why. */
+static struct egress_hub *service_hub(struct supervisor *sup, struct err *err)
 {
     if (sup->egress == NULL)
         sup->egress = service_new(sup, err);
@@ -130,7 +130,7 @@ static struct egress_hub *hub_of(struct supervisor *sup, struct err *err)
 
 const char *egress_ca(struct supervisor *sup, struct err *err)
 {
-    return hub_of(sup, err) != NULL ? ca_pem(sup->egress->ca) : NULL;
+    return service_hub(sup, err) != NULL ? ca_pem(sup->egress->ca) : NULL;
 }
 
 /* ---- opening ---- */
@@ -140,9 +140,9 @@ bool egress_wanted(const struct sandbox *s)
     return s->spec->egress != NULL && s->spec->net_container == NULL;
 }
 
-static void ask(struct sandbox_egress *e);
+static void egress_request_listeners(struct sandbox_egress *e);
 
-static void drop(struct sandbox *s)
+static void egress_drop(struct sandbox *s)
 {
     struct sandbox_egress *e = take(s->egress);
 
@@ -153,7 +153,7 @@ static void drop(struct sandbox *s)
     free(e);
 }
 
-static void finish(struct sandbox_egress *e, int r, const struct err *err)
+static void egress_finish(struct sandbox_egress *e, int r, const struct err *err)
 {
     egress_cb *cb = e->cb;
     struct sandbox *s = e->s;
@@ -166,23 +166,24 @@ static void finish(struct sandbox_egress *e, int r, const struct err *err)
     }
     if (r < 0) {
         if (err != NULL)
-            own = *err; /* it may be of what is freed */
+            own = *err; /* err may point into memory that egress_drop frees */
         err = &own;
         if (e->sidecar != NULL)
             sidecar_failed(e, r, err);
-        drop(s);
+        egress_drop(s);
     }
     cb(s, r, err);
     sandbox_unref(s);
 }
 
-static void on_again(struct deadline *d)
+static void on_retry_due(struct deadline *d)
 {
-    ask((struct sandbox_egress *)(void *)((char *)d - offsetof(struct sandbox_egress, again)));
+    egress_request_listeners(
+        (struct sandbox_egress *)(void *)((char *)d - offsetof(struct sandbox_egress, again)));
 }
 
-static void on_listening(void *data, int r, const struct launch_reply *reply, int fds[2],
-                         const struct err *err)
+static void on_launcher_listeners(void *data, int r, const struct launch_reply *reply, int fds[2],
+                                  const struct err *err)
 {
     struct sandbox_egress *e = data;
     struct err own = ERR_NONE;
@@ -191,7 +192,7 @@ static void on_listening(void *data, int r, const struct launch_reply *reply, in
     (void)reply;
     e->asking = false;
     if (e->closing) {
-        finish(e, -ECANCELED, NULL);
+        egress_finish(e, -ECANCELED, NULL);
         return;
     }
     if (r == 0 && (fds[0] < 0 || fds[1] < 0)) {
@@ -201,17 +202,17 @@ static void on_listening(void *data, int r, const struct launch_reply *reply, in
         udp = take_fd(&fds[1]);
         r = egress_box_listen(e->box, tcp, udp, &own);
     } else if (r == -EADDRINUSE && clock_mono_ms() < e->until) {
-        deadline_set(gateway_poller(e->s->sup->gateway), &e->again, EGRESS_RETRY_MS, on_again);
+        deadline_set(gateway_poller(e->s->sup->gateway), &e->again, EGRESS_RETRY_MS, on_retry_due);
         return;
     } else if (e->family == 6 && (r == -EAFNOSUPPORT || r == -EADDRNOTAVAIL)) {
-        r = 0; /* no IPv6 inside: nothing leaves by it */
+        r = 0; /* the sandbox has no IPv6, so there is nothing to listen on */
     }
     if (r == 0 && e->family == 4) {
         e->family = 6;
-        ask(e);
+        egress_request_listeners(e);
         return;
     }
-    finish(e, r, own.code < 0 ? &own : err);
+    egress_finish(e, r, own.code < 0 ? &own : err);
 }
 
 int egress_send(struct sandbox *s, int family, uint64_t flags, launch_cb cb, void *data,
@@ -228,21 +229,21 @@ int egress_send(struct sandbox *s, int family, uint64_t flags, launch_cb cb, voi
     return r < 0 ? r : launcher_client_send(s->sup->launcher, &b, cb, data, err);
 }
 
-static void ask(struct sandbox_egress *e)
+static void egress_request_listeners(struct sandbox_egress *e)
 {
     struct err err = ERR_NONE;
-    int r =
-        egress_send(e->s, e->family, e->lets_out ? LAUNCH_EGRESS_OPEN : 0, on_listening, e, &err);
+    int r = egress_send(e->s, e->family, e->lets_out ? LAUNCH_EGRESS_OPEN : 0,
+                        on_launcher_listeners, e, &err);
 
     e->asking = r == 0;
     if (r < 0)
-        finish(e, r, &err);
+        egress_finish(e, r, &err);
 }
 
 int egress_open_with(struct sandbox *s, struct egress_rules *rules, bool lets_out, unsigned wait_ms,
                      egress_cb *cb, struct err *err)
 {
-    struct egress_hub *hub = hub_of(s->sup, err);
+    struct egress_hub *hub = service_hub(s->sup, err);
     struct sandbox_egress *e;
     int r;
 
@@ -265,7 +266,7 @@ int egress_open_with(struct sandbox *s, struct egress_rules *rules, bool lets_ou
     }
     if (s->net.gateway4.family != 0)
         egress_box_place(e->box, &s->net.gateway4, &s->net.box4);
-    r = egress_send(s, 4, lets_out ? LAUNCH_EGRESS_OPEN : 0, on_listening, e, err);
+    r = egress_send(s, 4, lets_out ? LAUNCH_EGRESS_OPEN : 0, on_launcher_listeners, e, err);
     if (r < 0) {
         egress_box_close(e->box);
         free(e);
@@ -277,7 +278,7 @@ int egress_open_with(struct sandbox *s, struct egress_rules *rules, bool lets_ou
     return 0;
 }
 
-/* Decoded into an index of their own each time: through their text. */
+/* The copy needs an index of its own, so the rules are encoded as JSON and decoded again. */
 struct egress_rules *egress_copy_rules(const struct egress_rules *rules, struct err *err)
 {
     auto_ptr(json_decref) json_t *root = egress_to_json(rules);
@@ -304,12 +305,12 @@ void egress_close(struct sandbox *s)
     if (e == NULL)
         return;
     if (e->cb == NULL) {
-        drop(s);
+        egress_drop(s);
         return;
     }
     e->closing = true;
     deadline_clear(&e->again);
     egress_box_close(take(e->box));
     if (!e->asking)
-        finish(e, -ECANCELED, NULL); /* else the launcher's answer does it */
+        egress_finish(e, -ECANCELED, NULL); /* else on_launcher_listeners finishes */
 }

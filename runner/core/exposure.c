@@ -14,7 +14,7 @@
 #include "json/decode.h"
 #include "json/parse.h"
 
-/* ---- the file ---- */
+/* ---- the file exposures.json ---- */
 
 struct stored_exposure {
     int64_t port;
@@ -43,7 +43,7 @@ static const struct jfield file_fields[] = {
 };
 /* clang-format on */
 
-static json_t *encode_one(const struct exposure *e)
+static json_t *encode_exposure(const struct exposure *e)
 {
     char hostname[PREVIEW_HOST_MAX + 8];
 
@@ -53,7 +53,7 @@ static json_t *encode_one(const struct exposure *e)
                      e->name, "hostname", hostname);
 }
 
-static int save(struct sandbox *s, struct err *err)
+static int exposures_save(struct sandbox *s, struct err *err)
 {
     auto_ptr(json_decref) json_t *root = json_object();
     json_t *list = json_array();
@@ -61,7 +61,7 @@ static int save(struct sandbox *s, struct err *err)
     if (root == NULL || json_object_set_new(root, "exposures", list) < 0)
         return err_errno(err, -ENOMEM, "exposures");
     for (const struct exposure *e = s->exposures; e != NULL; e = e->next)
-        if (json_array_append_new(list, encode_one(e)) < 0)
+        if (json_array_append_new(list, encode_exposure(e)) < 0)
             return err_errno(err, -ENOMEM, "exposures");
     return store_save_exposures(s->sup->store, s->id, root, err);
 }
@@ -75,8 +75,8 @@ static void exposure_free(struct exposure *e)
 }
 DEFINE_AUTO(struct exposure, exposure_free);
 
-static int take_stored(struct sandbox *s, struct stored_exposure *from, struct exposure ***tail,
-                       struct err *err)
+static int add_stored_exposure(struct sandbox *s, struct stored_exposure *from,
+                               struct exposure ***tail, struct err *err)
 {
     auto_ptr(exposure_free) struct exposure *e = calloc(1, sizeof(*e));
     int r;
@@ -111,7 +111,7 @@ void exposure_load(struct sandbox *s)
     if (r == 0)
         r = json_decode(root, file_fields, &stored, &err);
     for (size_t i = 0; r == 0 && i < stored.count; i++)
-        r = take_stored(s, &stored.list[i], &tail, &err);
+        r = add_stored_exposure(s, &stored.list[i], &tail, &err);
     if (r < 0) {
         log_warn("sandbox", "id=%s exposures: %s; its ports are not exposed", s->id, err.msg);
         exposure_free_all(s);
@@ -134,7 +134,7 @@ void exposure_free_all(struct sandbox *s)
     }
 }
 
-/* ---- what clients ask ---- */
+/* ---- requests of clients ---- */
 
 const struct exposure *exposure_first(const struct sandbox *s)
 {
@@ -169,8 +169,8 @@ static int choose_token(const struct sandbox *s, const struct exposure_request *
     return 0;
 }
 
-static int fill(const struct sandbox *s, const struct exposure_request *request,
-                const struct exposure *old, struct exposure *e, struct err *err)
+static int exposure_fill(const struct sandbox *s, const struct exposure_request *request,
+                         const struct exposure *old, struct exposure *e, struct err *err)
 {
     const char *name = request->name != NULL ? request->name : old != NULL ? old->name : NULL;
     char url[PREVIEW_URL_MAX];
@@ -197,7 +197,7 @@ static int fill(const struct sandbox *s, const struct exposure_request *request,
     return exposure_url(s, e, NULL, url, err);
 }
 
-static struct exposure **place_of(struct sandbox *s, unsigned port)
+static struct exposure **exposure_place(struct sandbox *s, unsigned port)
 {
     struct exposure **at = &s->exposures;
 
@@ -206,7 +206,7 @@ static struct exposure **place_of(struct sandbox *s, unsigned port)
     return at;
 }
 
-static unsigned count_of(const struct sandbox *s)
+static unsigned exposure_count(const struct sandbox *s)
 {
     unsigned n = 0;
 
@@ -224,16 +224,16 @@ int exposure_put(struct sandbox *s, const struct exposure_request *request,
 
     if (e == NULL)
         return err_errno(err, -ENOMEM, "exposure");
-    at = place_of(s, request->port);
+    at = exposure_place(s, request->port);
     old = *at != NULL && (*at)->port == request->port ? *at : NULL;
-    if (old == NULL && count_of(s) >= s->sup->limits.exposures)
-        return err_set(err, -EUSERS, "limit maxExposures: %u ports are exposed", count_of(s));
-    r = fill(s, request, old, e, err);
+    if (old == NULL && exposure_count(s) >= s->sup->limits.exposures)
+        return err_set(err, -EUSERS, "limit maxExposures: %u ports are exposed", exposure_count(s));
+    r = exposure_fill(s, request, old, e, err);
     if (r < 0)
         return r;
     e->next = old != NULL ? old->next : *at;
     *at = e;
-    r = save(s, err);
+    r = exposures_save(s, err);
     if (r < 0) {
         *at = old != NULL ? old : e->next;
         return r;
@@ -246,15 +246,15 @@ int exposure_put(struct sandbox *s, const struct exposure_request *request,
 
 int exposure_remove(struct sandbox *s, unsigned port, struct err *err)
 {
-    struct exposure **at = place_of(s, port), *e = *at;
+    struct exposure **at = exposure_place(s, port), *e = *at;
     int r;
 
     if (e == NULL || e->port != port)
         return err_set(err, -ENOENT, "port %u of sandbox %s is not exposed", port, sandbox_name(s));
     *at = e->next;
-    r = save(s, err);
+    r = exposures_save(s, err);
     if (r < 0) {
-        *at = e; /* what a restart would bring back is not gone now */
+        *at = e; /* the file still has it, so a restart would bring it back */
         return r;
     }
     exposure_free(e);
@@ -276,11 +276,14 @@ int exposure_url(const struct sandbox *s, const struct exposure *e, const struct
     return preview_url(&p, host != NULL ? host : &e->host, &s->sup->front, ret, err);
 }
 
-/* ---- what the gateway asks ---- */
+/* ---- requests of the gateway ---- */
 
 struct sandbox *exposure_open(struct supervisor *sup, const struct preview *p)
 {
-    /* What no token is, compared where there is none to compare with. */
+    /*
+     * No valid token. It is compared when there is no exposure, so that both cases take equally
+     * long.
+     */
     static const char nothing[PREVIEW_TOKEN_MAX + 1] = "----------------";
     const struct exposure *e = NULL;
     struct sandbox *s = sandbox_by_name(sup, p->name);

@@ -29,7 +29,7 @@
 #include "gateway/tls.h"
 #include "launch/request.h"
 
-enum { REFUSED_LOG_MS = 1000 /* at most one line about refused messages in this time */ };
+enum { REFUSED_LOG_MS = 1000 /* at most one log line about refused messages in this time */ };
 
 struct gateway {
     struct supervisor *sup;
@@ -38,28 +38,31 @@ struct gateway {
     struct relay_hub *hub;
     struct handover_hub *handovers;
     struct proxy *proxy;
-    unsigned most;             /* connections of each kind: maxGatewayConnections */
-    struct listener *listener; /* of preview URLs; NULL = none */
+    unsigned most;             /* limit of connections of each kind: maxGatewayConnections */
+    struct listener *listener; /* for preview URLs; NULL = none */
     SSL_CTX *tls;              /* owned; NULL = none */
-    uint64_t refused_at;       /* when a refusal was logged last; uv_now */
-    unsigned refused_since;    /* and how many were not, since then */
+    uint64_t refused_at;       /* when a refusal was last logged; uv_now */
+    unsigned refused_since;    /* refusals since then, not logged */
 };
 
-/* ---- whom a request is for ---- */
+/* ---- routing ---- */
 
 static const char denied[] =
     "{\"error\":\"Access denied: Invalid token or port not exposed\",\"code\":\"INVALID_TOKEN\"}";
 static const char no_host[] =
     "{\"error\":{\"code\":\"EBADMSG\",\"message\":\"Host is no host name\"}}";
 
-static void key_of(const struct sandbox *s, unsigned port, char key[PROXY_KEY_MAX])
+static void gateway_key(const struct sandbox *s, unsigned port, char key[PROXY_KEY_MAX])
 {
     (void)snprintf(key, PROXY_KEY_MAX, "%s/%u", s->id, port);
 }
 
-/* One answer for everything that does not lead anywhere: nobody learns what exists. */
-static int route(void *data, struct proxy_conn *c, const struct message *req,
-                 char key[PROXY_KEY_MAX], struct buf *body)
+/*
+ * Answers 404 for every host that leads nowhere, so that clients cannot find out which sandboxes
+ * exist.
+ */
+static int gateway_route(void *data, struct proxy_conn *c, const struct message *req,
+                         char key[PROXY_KEY_MAX], struct buf *body)
 {
     struct gateway *g = data;
     struct preview p;
@@ -78,15 +81,16 @@ static int route(void *data, struct proxy_conn *c, const struct message *req,
         return 404;
     }
     sandbox_touch(s);
-    key_of(s, p.port, key);
+    gateway_key(s, p.port, key);
     return 0;
 }
 
-/* ---- how its server is reached ---- */
+/* ---- connecting to the server ---- */
 
-static void id_of(const char *key, char id[SANDBOX_ID_LEN + 1])
+static void sandbox_id_of_key(const char *key, char id[SANDBOX_ID_LEN + 1])
 {
-    (void)snprintf(id, SANDBOX_ID_LEN + 1, "%s", key); /* which ends where the slash is */
+    (void)snprintf(id, SANDBOX_ID_LEN + 1, "%s",
+                   key); /* stops at the slash, as an id has SANDBOX_ID_LEN characters */
 }
 
 struct connecting {
@@ -94,7 +98,7 @@ struct connecting {
     struct port_connect *port;
 };
 
-static void on_connected(void *data, int r, int fd, const struct err *err)
+static void on_port_connected(void *data, int r, int fd, const struct err *err)
 {
     struct connecting *c = data;
     struct proxy_conn *conn = c->conn;
@@ -113,7 +117,7 @@ static int start_connect(void *data, const char *key, struct proxy_conn *conn, v
     struct sandbox *s;
     int r;
 
-    id_of(key, id);
+    sandbox_id_of_key(key, id);
     s = sandbox_by_id(g->sup, id);
     if (s == NULL)
         return err_set(err, -EBUSY, "the sandbox is gone");
@@ -121,8 +125,8 @@ static int start_connect(void *data, const char *key, struct proxy_conn *conn, v
     if (c == NULL)
         return err_errno(err, -ENOMEM, "port %s", slash + 1);
     c->conn = conn;
-    r = port_connect(s, (uint16_t)number_whole(slash + 1, 5), on_connected, c, &c->port, ret_fd,
-                     err);
+    r = port_connect(s, (uint16_t)number_whole(slash + 1, 5), on_port_connected, c, &c->port,
+                     ret_fd, err);
     if (r < 0 || *ret_fd >= 0) {
         free(c);
         return r;
@@ -131,7 +135,7 @@ static int start_connect(void *data, const char *key, struct proxy_conn *conn, v
     return 0;
 }
 
-static void cancel(void *handle)
+static void cancel_connect(void *handle)
 {
     struct connecting *c = handle;
 
@@ -139,28 +143,28 @@ static void cancel(void *handle)
     free(c);
 }
 
-static int enter(void *data, const char *key, struct err *err)
+static int gateway_enter(void *data, const char *key, struct err *err)
 {
     struct gateway *g = data;
     char id[SANDBOX_ID_LEN + 1];
     struct sandbox *s;
 
-    id_of(key, id);
+    sandbox_id_of_key(key, id);
     s = sandbox_by_id(g->sup, id);
     return s != NULL ? port_enter(s, err) : err_set(err, -EBUSY, "the sandbox is gone");
 }
 
-static void leave(void *data, const char *key)
+static void gateway_leave(void *data, const char *key)
 {
     struct gateway *g = data;
     char id[SANDBOX_ID_LEN + 1];
 
-    id_of(key, id);
+    sandbox_id_of_key(key, id);
     port_leave(g->sup, id);
 }
 
-/* Of a relay: groups are sandboxes. */
-static void left(void *data, uint64_t group)
+/* Callback of the relay hub; a group is a sandbox. */
+static void on_relay_ended(void *data, uint64_t group)
 {
     struct gateway *g = data;
     char id[SANDBOX_ID_LEN + 1];
@@ -169,8 +173,9 @@ static void left(void *data, uint64_t group)
     port_leave(g->sup, id);
 }
 
-/* A hostile client can be refused as often as it likes: the log is not its to fill. */
-static void refused(void *data, const char *key, const char *peer, int status, const char *why)
+/* Rate-limited: a hostile client must not be able to fill the log. */
+static void on_proxy_refused(void *data, const char *key, const char *peer, int status,
+                             const char *why)
 {
     struct gateway *g = data;
     uint64_t now = uv_now(g->sup->loop);
@@ -187,17 +192,17 @@ static void refused(void *data, const char *key, const char *peer, int status, c
 }
 
 static const struct proxy_ops ops = {
-    .route = route,
-    .enter = enter,
-    .leave = leave,
+    .route = gateway_route,
+    .enter = gateway_enter,
+    .leave = gateway_leave,
     .connect = start_connect,
-    .cancel = cancel,
-    .refused = refused,
+    .cancel = cancel_connect,
+    .refused = on_proxy_refused,
 };
 
 /* ---- clients ---- */
 
-static void on_client(void *data, int fd, const struct sockaddr *peer)
+static void on_listener_client(void *data, int fd, const struct sockaddr *peer)
 {
     struct gateway *g = data;
     char text[LISTENER_ADDRESS_MAX];
@@ -212,7 +217,7 @@ static void on_client(void *data, int fd, const struct sockaddr *peer)
         else if (proxy_adopt(g->proxy, fd, &client, &err) == 0)
             return;
     }
-    refused(g, "", text, 503, err.msg);
+    on_proxy_refused(g, "", text, 503, err.msg);
     (void)close(fd);
 }
 
@@ -225,8 +230,8 @@ static int read_pem(int fd, char **ret, size_t *ret_len, struct err *err)
     return file_read_fd(fd, TLS_PEM_MAX, ret, ret_len, err);
 }
 
-static void on_certificate(void *data, int r, const struct launch_reply *reply, int fds[2],
-                           const struct err *err)
+static void on_launcher_certificate(void *data, int r, const struct launch_reply *reply, int fds[2],
+                                    const struct err *err)
 {
     struct supervisor *sup = data;
     auto_free char *chain = NULL, *key = NULL;
@@ -236,7 +241,7 @@ static void on_certificate(void *data, int r, const struct launch_reply *reply, 
 
     (void)reply;
     if (sup->gateway == NULL)
-        return; /* the supervisor stops */
+        return; /* the supervisor is stopping */
     if (r == 0)
         r = read_pem(fds[0], &chain, &chain_len, &own);
     if (r == 0)
@@ -249,7 +254,7 @@ static void on_certificate(void *data, int r, const struct launch_reply *reply, 
         log_error("gateway", "certificate: %s; the one before stays", own.msg);
         return;
     }
-    SSL_CTX_free(sup->gateway->tls); /* connections that use it hold references */
+    SSL_CTX_free(sup->gateway->tls); /* connections that use the old one hold references */
     sup->gateway->tls = tls;
     log_info("gateway", "has a new certificate");
 }
@@ -265,7 +270,7 @@ void gateway_renew(struct gateway *g)
     launch_begin(&b, LAUNCH_CERTIFICATE);
     r = launch_end(&b);
     if (r == 0)
-        r = launcher_client_send_due(g->sup->launcher, &b, on_certificate, g->sup, &err);
+        r = launcher_client_send_due(g->sup->launcher, &b, on_launcher_certificate, g->sup, &err);
     if (r < 0)
         log_error("gateway", "certificate: %s; the one before stays", err.msg);
 }
@@ -273,7 +278,7 @@ void gateway_renew(struct gateway *g)
 int gateway_listen(struct gateway *g, int fd, SSL_CTX *tls, struct err *err)
 {
     g->tls = tls;
-    return listener_new(g->poller, fd, on_client, g, &g->listener, err);
+    return listener_new(g->poller, fd, on_listener_client, g, &g->listener, err);
 }
 
 int gateway_take(struct gateway *g, struct sandbox *s, uint16_t port, int fd, const char *early,
@@ -283,7 +288,7 @@ int gateway_take(struct gateway *g, struct sandbox *s, uint16_t port, int fd, co
     const struct proxy_client client = {
         .peer = "", .trusted = true, .key = key, .early = early, .early_len = early_len};
 
-    key_of(s, port, key);
+    gateway_key(s, port, key);
     return proxy_adopt(g->proxy, fd, &client, err);
 }
 
@@ -291,9 +296,12 @@ int gateway_room(const struct gateway *g, bool owner, struct err *err)
 {
     const unsigned http = proxy_count(g->proxy);
     const unsigned raw = relay_count(g->hub) + handover_count(g->handovers);
-    /* The last quarter is the owner's, who comes over the API: strangers at a preview URL's door or
-     * a published port, and members of the group, do not close it to him. Theirs count together, as
-     * what is HTTP at first may be upgraded; each of his kinds has room of its own. */
+    /*
+     * The last quarter is reserved for API clients that are the owner. Clients of preview URLs and
+     * published ports, and members of the group, cannot use it up. Their HTTP and raw connections
+     * count together, because an HTTP connection may be upgraded. The owner's are counted for each
+     * kind separately.
+     */
     const unsigned open = !owner ? http + raw : http > raw ? http : raw;
     const unsigned most = owner ? g->most : g->most - g->most / 4;
 
@@ -302,7 +310,7 @@ int gateway_room(const struct gateway *g, bool owner, struct err *err)
     return err_set(err, -EAGAIN, "limit maxGatewayConnections: %u connections are open", open);
 }
 
-/* ---- life ---- */
+/* ---- lifecycle ---- */
 
 int gateway_new(struct supervisor *sup, const struct proxy_config *config, struct gateway **ret,
                 struct err *err)
@@ -312,7 +320,7 @@ int gateway_new(struct supervisor *sup, const struct proxy_config *config, struc
                                   .pipes = RELAY_PIPES,
                                   .idle_ms = RELAY_IDLE_MS,
                                   .rest_ms = RELAY_REST_MS,
-                                  .left = left,
+                                  .left = on_relay_ended,
                                   .data = g};
     int r;
 

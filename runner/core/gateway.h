@@ -1,9 +1,9 @@
 #pragma once
 
 /*
- * What leads from the host to ports of sandboxes: preview URLs on a listener of its own, and
- * requests that the API hands over. Joins the rooms: gateway/ knows the protocols, exposure.h who
- * may come in, port.h how a port is reached.
+ * Connects clients on the host to ports of sandboxes: preview URLs on a listener of its own, and
+ * requests that the API hands over. gateway/ implements the protocols, exposure.h decides on
+ * access, port.h connects to the port. Runs in the supervisor's event loop.
  */
 
 #include <openssl/types.h>
@@ -20,27 +20,39 @@ struct relay_hub;
 struct sandbox;
 struct supervisor;
 
-/* config: NULL = the proxy's defaults. */
+/* config: borrowed; NULL = the proxy's defaults. */
 int gateway_new(struct supervisor *sup, const struct proxy_config *config, struct gateway **ret,
                 struct err *err);
-/* Resets every connection; the loop has to run before it ends. NULL is fine. */
+/*
+ * Resets every connection and frees the gateway; the loop must run once more before it ends. NULL
+ * is allowed.
+ */
 void gateway_close(struct gateway *g);
 
-/* Serves preview URLs on fd, listening TCP, taken on success; tls (NULL = none) in any case. */
+/*
+ * Serves preview URLs on fd, a listening TCP socket, taken on success. tls (NULL = none) is taken
+ * in any case.
+ */
 int gateway_listen(struct gateway *g, int fd, SSL_CTX *tls, struct err *err);
-/* Reads the certificate and the key anew, for new connections; what cannot be read or used is
- * logged, and the one before stays. Nothing where there is no TLS. */
+/*
+ * Asks the launcher for the certificate and the key again, for new connections. On failure, which
+ * is logged, the old ones stay in use. Does nothing without TLS.
+ */
 void gateway_renew(struct gateway *g);
-/* Serves one request of a client of the API, for this port. early: what has been read of it. fd is
- * taken on success. -EBUSY: it does not run. */
+/*
+ * Serves one request of an API client for this port. early: bytes already read from it. Takes fd on
+ * success. -EBUSY: the sandbox does not run.
+ */
 int gateway_take(struct gateway *g, struct sandbox *s, uint16_t port, int fd, const char *early,
                  size_t early_len, struct err *err);
 
-/* Whether gateway_take, the relays and the handovers have room, of which the last quarter is the
- * owner's, over the API: 0, or -EAGAIN (maxGatewayConnections). */
+/*
+ * Returns 0 if gateway_take, the relays and the handovers have room, else -EAGAIN
+ * (maxGatewayConnections). The last quarter is reserved for the owner's API clients.
+ */
 int gateway_room(const struct gateway *g, bool owner, struct err *err);
 
-/* As gateway_new had it; NULL = the defaults. */
+/* The configuration given to gateway_new; NULL = the defaults. */
 const struct proxy_config *gateway_config(const struct gateway *g);
 struct poller *gateway_poller(struct gateway *g);
 struct relay_hub *gateway_hub(struct gateway *g);

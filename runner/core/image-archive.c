@@ -17,13 +17,14 @@
 
 enum { LINKS_MAX = 8, NOWHERE = -1, NESTED_MAX = 4, ARCHIVED_MAX = 1024 };
 
-/* ---- names ---- */
+/* ---- names in the archive ---- */
 
 /*
- * "./a//b/../c" as "a/c", beneath the archive's root; dir: what a relative one is relative to ("" =
- * the root), in normal form. -EINVAL for what leaves the root.
+ * Resolves text to a normal path below the archive's root: "./a//b/../c" becomes "a/c". dir: the
+ * base of a relative path, in normal form ("" = the root). Caller frees *ret. -EINVAL: the path
+ * leaves the root.
  */
-static int normal(const char *dir, const char *text, char **ret)
+static int normalize_path(const char *dir, const char *text, char **ret)
 {
     size_t cap = strlen(dir) + strlen(text) + 3, len = 0;
     auto_free char *out = malloc(cap);
@@ -69,16 +70,16 @@ int archive_add(struct archive *a, const struct worker_msg *entry, struct archiv
     if (a->count == ARCHIVE_ENTRIES_MAX || a->bytes > ARCHIVE_NAMES_MAX)
         return err_set(err, -E2BIG, "archive: more than %d entries, or %d bytes of names",
                        ARCHIVE_ENTRIES_MAX, ARCHIVE_NAMES_MAX);
-    /* Room for a power of two. */
+    /* The array is full when count is a power of two; its size is doubled then. */
     if ((a->count & (a->count - 1)) == 0) {
         more = reallocarray(a->entries, a->count > 0 ? 2 * a->count : 1, sizeof(*more));
         if (more == NULL)
             return err_errno(err, -ENOMEM, "archive");
         a->entries = more;
     }
-    r = normal("", entry->name, &e.name);
+    r = normalize_path("", entry->name, &e.name);
     if (r == -EINVAL)
-        e.name = strdup(""); /* nothing can mean it */
+        e.name = strdup(""); /* no name refers to such an entry */
     if (entry->text[0] != '\0')
         e.link = strdup(entry->text);
     if (e.name == NULL || (entry->text[0] != '\0' && e.link == NULL)) {
@@ -104,9 +105,9 @@ void archive_done(struct archive *a, struct image_store *s)
     *a = (struct archive){.entries = NULL};
 }
 
-/* ---- which entry ---- */
+/* ---- finding entries ---- */
 
-/* Entries of the same name, or digest, in the order of the archive. */
+/* Orders entries by name; equal names by their position in the archive. */
 static int compare_names(const void *x, const void *y)
 {
     const struct archive_entry *const *a = x, *const *b = y;
@@ -123,7 +124,7 @@ static int compare_digests(const void *x, const void *y)
     return c != 0 ? c : (*a > *b) - (*a < *b);
 }
 
-/* Its images may name as many files as it has, a thousand times over: not one by one. */
+/* Images of the archive may name thousands of files each, so a linear search would be quadratic. */
 static int sort_entries(struct archive *a, struct err *err)
 {
     a->by_name = calloc(a->count + 1, sizeof(struct archive_entry *));
@@ -137,10 +138,10 @@ static int sort_entries(struct archive *a, struct err *err)
     return 0;
 }
 
-/* The last of a name counts, as when they are unpacked one over the other. */
+/* The last entry of a name wins, as in unpacking. */
 static ssize_t find_exact(const struct archive *a, const char *name)
 {
-    size_t low = 0, high = a->count; /* what is behind the last that is not greater */
+    size_t low = 0, high = a->count; /* end of the entries that are less or equal */
 
     while (low < high) {
         size_t mid = low + (high - low) / 2;
@@ -155,13 +156,13 @@ static ssize_t find_exact(const struct archive *a, const char *name)
                : NOWHERE;
 }
 
-/* The file that a name in the archive's own lists means, through links inside of the archive. */
+/* Finds the file that a manifest of the archive names; follows links inside the archive. */
 static ssize_t find_file(const struct archive *a, const char *name)
 {
     auto_free char *at = NULL;
     ssize_t i = NOWHERE;
 
-    if (normal("", name, &at) < 0 || at[0] == '\0')
+    if (normalize_path("", name, &at) < 0 || at[0] == '\0')
         return NOWHERE;
     for (int links = 0; links <= LINKS_MAX; links++) {
         auto_free char *dir = NULL;
@@ -181,7 +182,7 @@ static ssize_t find_file(const struct archive *a, const char *name)
             return NOWHERE;
         if (strrchr(dir, '/') != NULL)
             *strrchr(dir, '/') = '\0';
-        if (normal(dir, e->link, &to) < 0)
+        if (normalize_path(dir, e->link, &to) < 0)
             return NOWHERE;
         free(at);
         at = to;
@@ -189,7 +190,7 @@ static ssize_t find_file(const struct archive *a, const char *name)
     return NOWHERE;
 }
 
-/* The first of a digest; only files have one. */
+/* Finds the first entry with a digest; only files have one. */
 static ssize_t find_digest(const struct archive *a, const char *digest)
 {
     size_t low = 0, high = a->count;
@@ -242,7 +243,7 @@ static int read_entry(struct archive *a, size_t i, size_t max, char **ret, size_
     return 0;
 }
 
-/* The blob that a descriptor names: its content must have that digest, its size be that. */
+/* Finds a descriptor's blob and checks that its digest and size match. */
 static ssize_t find_blob(const struct archive *a, const struct descriptor *d, struct err *err)
 {
     char path[DIGEST_LEN + 16];
@@ -342,7 +343,7 @@ static int parse_config(struct archived *x, const char *text, size_t len, const 
 
     if (r == 0)
         r = image_config_decode(x->image->config_tree, &x->image->config, err);
-    /* Nobody asks an image of an archive for the rest, of which there may be a lot. */
+    /* The remaining configuration, possibly large, is never used for an archived image. */
     json_decref(x->image->config_tree);
     x->image->config_tree = NULL;
     return r < 0 ? err_wrap(err, r, "configuration %.200s", what) : 0;
@@ -350,8 +351,8 @@ static int parse_config(struct archived *x, const char *text, size_t len, const 
 
 /* ---- an OCI layout ---- */
 
-static int take_layers(const struct archive *a, struct archived *x, const struct manifest *m,
-                       struct err *err)
+static int archived_add_layers(const struct archive *a, struct archived *x,
+                               const struct manifest *m, struct err *err)
 {
     for (size_t k = 0; k < m->layer_count; k++) {
         ssize_t i = find_blob(a, &m->layers[k], err);
@@ -364,8 +365,8 @@ static int take_layers(const struct archive *a, struct archived *x, const struct
     return 0;
 }
 
-static int take_manifest(struct archive *a, struct archived *x, const struct descriptor *d,
-                         const char *text, size_t len, struct err *err)
+static int archived_add_manifest(struct archive *a, struct archived *x, const struct descriptor *d,
+                                 const char *text, size_t len, struct err *err)
 {
     auto_ptr(manifest_free) struct manifest *m = NULL;
     auto_free char *config = NULL;
@@ -389,11 +390,12 @@ static int take_manifest(struct archive *a, struct archived *x, const struct des
     (void)memcpy(x->image->media_type, d->media_type, sizeof(x->image->media_type));
     x->image->manifest_bytes = (int64_t)len;
     r = image_assemble(x->image, m, err);
-    return r < 0 ? r : take_layers(a, x, m, err);
+    return r < 0 ? r : archived_add_layers(a, x, m, err);
 }
 
-static int take_descriptor(struct archive *a, struct archived_list *l, const struct descriptor *d,
-                           const char *name, unsigned depth, struct err *err)
+static int interpret_descriptor(struct archive *a, struct archived_list *l,
+                                const struct descriptor *d, const char *name, unsigned depth,
+                                struct err *err)
 {
     auto_ptr(manifest_list_free) struct image_list_file *list = NULL;
     const enum media_kind kind = media_kind(d->media_type);
@@ -404,7 +406,7 @@ static int take_descriptor(struct archive *a, struct archived_list *l, const str
     int r;
 
     if (kind != MEDIA_MANIFEST && kind != MEDIA_INDEX)
-        return 0; /* signatures and the like */
+        return 0; /* signatures and other artifacts are ignored */
     i = find_blob(a, d, err);
     r = i < 0 ? (int)i : read_entry(a, (size_t)i, MANIFEST_MAX, &text, &len, err);
     if (r < 0)
@@ -416,13 +418,13 @@ static int take_descriptor(struct archive *a, struct archived_list *l, const str
         if (r == 0 && d == NULL)
             r = err_set(err, -EOPNOTSUPP, "has no image for linux/%s", image_architecture());
         return r < 0 ? err_wrap(err, r, "index %s", a->entries[i].digest)
-                     : take_descriptor(a, l, d, name, depth + 1, err);
+                     : interpret_descriptor(a, l, d, name, depth + 1, err);
     }
     x = add_image(l, err);
     if (x == NULL)
         return err->code;
     add_blob(x, (size_t)i);
-    r = take_manifest(a, x, d, text, len, err);
+    r = archived_add_manifest(a, x, d, text, len, err);
     if (r == 0 && name != NULL)
         r = add_name(x, name, err);
     return r < 0 ? err_wrap(err, r, "manifest %s", d->digest) : 0;
@@ -442,7 +444,7 @@ static int interpret_layout(struct archive *a, size_t index, struct archived_lis
     if (r < 0)
         return err_wrap(err, r, "index.json");
     for (size_t i = 0; r == 0 && i < list->count; i++)
-        r = take_descriptor(a, ret, &list->entries[i], list->entries[i].name, 0, err);
+        r = interpret_descriptor(a, ret, &list->entries[i], list->entries[i].name, 0, err);
     return r;
 }
 
@@ -455,7 +457,10 @@ static const char *layer_type(const struct archive *a, size_t entry)
     return media_type_of_layer(fd);
 }
 
-/* They have no manifest of a registry: one is made, of what is there. */
+/*
+ * Archives of docker save have no registry manifest, so one is made from the configuration and
+ * layers.
+ */
 static int make_manifest(const struct archive *a, struct archived *x, const char *config_digest,
                          int64_t config_size, struct err *err)
 {
@@ -481,8 +486,8 @@ static int make_manifest(const struct archive *a, struct archived *x, const char
     return r < 0 ? r : image_assemble(x->image, m, err);
 }
 
-static int take_layer_file(const struct archive *a, struct archived *x, size_t k, const char *name,
-                           struct err *err)
+static int archived_add_layer_file(const struct archive *a, struct archived *x, size_t k,
+                                   const char *name, struct err *err)
 {
     ssize_t i = find_file(a, name);
 
@@ -494,8 +499,8 @@ static int take_layer_file(const struct archive *a, struct archived *x, size_t k
     return 0;
 }
 
-static int take_archive_image(struct archive *a, struct archived *x,
-                              const struct archive_image *image, struct err *err)
+static int interpret_archive_image(struct archive *a, struct archived *x,
+                                   const struct archive_image *image, struct err *err)
 {
     auto_free char *text = NULL;
     size_t len = 0, n = 0;
@@ -510,7 +515,7 @@ static int take_archive_image(struct archive *a, struct archived *x,
     if (r == 0)
         r = parse_config(x, text, len, image->config, err);
     for (; r == 0 && image->layers[n] != NULL; n++)
-        r = take_layer_file(a, x, n, image->layers[n], err);
+        r = archived_add_layer_file(a, x, n, image->layers[n], err);
     if (r == 0 && n != x->image->config->layer_count)
         r = err_set(err, -EINVAL,
                     "Layers: there are %zu, the configuration has the diff ids of %zu", n,
@@ -536,16 +541,16 @@ static int interpret_docker(struct archive *a, size_t manifest, struct archived_
     for (size_t i = 0; r == 0 && i < list->count; i++) {
         struct archived *x = add_image(ret, err);
 
-        r = x != NULL ? take_archive_image(a, x, &list->images[i], err) : err->code;
+        r = x != NULL ? interpret_archive_image(a, x, &list->images[i], err) : err->code;
         if (r < 0)
             return err_wrap(err, r, "manifest.json: [%zu]", i);
     }
     return r < 0 ? err_wrap(err, r, "manifest.json") : 0;
 }
 
-/* ---- the form before manifest.json: a directory a layer, each with the name of its parent ---- */
+/* ---- docker save's older form: one directory for each layer, with its parent's id ---- */
 
-/* One layer of the chain: its JSON. */
+/* Reads the JSON file of one layer. */
 static int read_v1(struct archive *a, const char *id, json_t **ret, struct err *err)
 {
     auto_free char *text = NULL, *path = NULL;
@@ -578,9 +583,9 @@ static json_t *copy_members(json_t *from)
     return root;
 }
 
-/* From the top down to the layer that has no parent. */
-static int take_chain(struct archive *a, struct archived *x, const char *top, json_t **ret,
-                      struct err *err)
+/* Walks from the topmost layer down to the one without a parent. */
+static int read_v1_chain(struct archive *a, struct archived *x, const char *top, json_t **ret,
+                         struct err *err)
 {
     size_t entries[IMAGE_LAYERS_MAX], n = 0;
     auto_free char *id = strdup(top);
@@ -623,12 +628,13 @@ static int take_chain(struct archive *a, struct archived *x, const char *top, js
     return 0;
 }
 
-static int take_v1(struct archive *a, struct archived *x, const char *top, struct err *err)
+static int interpret_v1_image(struct archive *a, struct archived *x, const char *top,
+                              struct err *err)
 {
     auto_ptr(json_decref) json_t *root = NULL;
     char digest[DIGEST_LEN + 1];
     size_t len;
-    int r = take_chain(a, x, top, &root, err);
+    int r = read_v1_chain(a, x, top, &root, err);
 
     if (r < 0)
         return r;
@@ -667,7 +673,7 @@ static int interpret_v1(struct archive *a, size_t repositories, struct archived_
                 whole = NULL;
                 return err_set(err, -EINVAL, "repositories: must be an object of objects of ids");
             }
-            r = take_v1(a, x, json_string_value(id), err);
+            r = interpret_v1_image(a, x, json_string_value(id), err);
             if (r == 0)
                 r = add_name(x, whole, err);
             if (r < 0)

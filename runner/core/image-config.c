@@ -1,4 +1,7 @@
-/* What an image says, beneath what a spec says: as docker run has it. */
+/*
+ * Fills what a spec leaves unset from the image's configuration, by the rules of docker run. Called
+ * when a sandbox is created, by the API and by `rind run`.
+ */
 #include <errno.h>
 #include <stdlib.h>
 #include <string.h>
@@ -21,7 +24,7 @@ static int check_platform(const struct image_config *c, struct err *err)
     return 0;
 }
 
-/* Whoever names an entry point does not get the image's arguments for its own. */
+/* If the spec names an entry point, the image's arguments do not apply, as in docker run. */
 static int merge_command(const struct image_config *c, struct spec *s, struct err *err)
 {
     char *const *entrypoint = s->entrypoint != NULL ? s->entrypoint : c->entrypoint;
@@ -29,7 +32,7 @@ static int merge_command(const struct image_config *c, struct spec *s, struct er
     char **own_entrypoint = take(s->entrypoint), **own_command = NULL;
     int r;
 
-    /* Both lists may be the spec's, which the joined one replaces. */
+    /* command may be s->argv itself, which spec_join_command replaces. */
     if (command == s->argv) {
         own_command = take(s->argv);
         s->argv = calloc(1, sizeof(char *));
@@ -45,7 +48,10 @@ static int merge_command(const struct image_config *c, struct spec *s, struct er
     return r;
 }
 
-/* "a/../../b/" as "/b": what leaves the root stays in it. Caller frees; NULL on OOM. */
+/*
+ * Normalizes an absolute path: "a/../../b/" becomes "/b"; ".." stops at the root. Caller frees;
+ * NULL = out of memory.
+ */
 static char *clean_path(const char *text)
 {
     char *out = malloc(strlen(text) + 2);
@@ -87,7 +93,7 @@ static int merge_cwd(const struct image_config *c, struct spec *s, struct err *e
     return spec_set_workdir(s, path, err);
 }
 
-static void milliseconds(int64_t *mine, int64_t image)
+static void merge_milliseconds(int64_t *mine, int64_t image)
 {
     if (*mine == LIMIT_UNSET && image > 0)
         *mine = image < SPEC_TIME_MAX_MS ? image : SPEC_TIME_MAX_MS;
@@ -110,14 +116,14 @@ static int merge_health(const struct image_config *c, struct spec *s, struct err
     }
     if (h->test == NULL)
         return 0;
-    milliseconds(&h->interval_ms, c->health.interval_ms);
-    milliseconds(&h->timeout_ms, c->health.timeout_ms);
-    milliseconds(&h->start_period_ms, c->health.start_period_ms);
-    milliseconds(&h->start_interval_ms, c->health.start_interval_ms);
+    merge_milliseconds(&h->interval_ms, c->health.interval_ms);
+    merge_milliseconds(&h->timeout_ms, c->health.timeout_ms);
+    merge_milliseconds(&h->start_period_ms, c->health.start_period_ms);
+    merge_milliseconds(&h->start_interval_ms, c->health.start_interval_ms);
     if (h->retries == LIMIT_UNSET && c->health.retries > 0)
         h->retries = c->health.retries < SPEC_HEALTH_RETRIES_MAX ? c->health.retries
                                                                  : SPEC_HEALTH_RETRIES_MAX;
-    /* Its own shell, for its own text. */
+    /* A shell-form test from the image runs in the shell that the image names. */
     if (h->shell && shell != NULL && shell[0] != NULL) {
         char *words[64];
         size_t n = 0;
@@ -144,7 +150,7 @@ static bool has_target(const struct spec *s, const char *target)
     return false;
 }
 
-/* What nothing else is mounted on gets a volume of its own, which goes with the sandbox. */
+/* A volume path with no other mount on it gets an anonymous volume, removed with the sandbox. */
 static int merge_volumes(const struct image_config *c, struct spec *s, struct err *err)
 {
     int r = 0;
@@ -168,7 +174,7 @@ static int merge_layers(const struct image *image, struct spec *s, struct err *e
     for (size_t i = image->layer_count; i > 0; i--) {
         const char *name = image_layer_name(&image->layers[i - 1]);
 
-        (void)memcpy(&names[n++], &name, sizeof(name)); /* it is copied, not changed */
+        (void)memcpy(&names[n++], &name, sizeof(name)); /* spec_set_image_layers copies the names */
     }
     names[n] = NULL;
     return spec_set_image_layers(s, image->id, names, err);

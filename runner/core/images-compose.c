@@ -1,4 +1,7 @@
-/* Images that are made here: a layer on top of those of another, or of none. */
+/*
+ * Composes images: one new layer on top of another image's layers, or on none. The blocking part
+ * runs in the thread pool, the rest on the event loop of images_new.
+ */
 #include <errno.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -18,10 +21,10 @@
 
 enum { CHANGES_MAX = 1024, TEXT_MAX = 4096 };
 
-/* ---- files for layers ---- */
+/* ---- files for new layers ---- */
 
 struct image_blob {
-    struct images *im; /* held */
+    struct images *im; /* counted reference */
     struct blob_file file;
     int use_fd; /* owned */
 };
@@ -94,12 +97,12 @@ int images_blob_new(struct images *im, image_blob_cb cb, void *data, struct err 
 struct composing {
     struct job job;
     struct image_blob *layer;             /* owned; NULL = none */
-    char *parent_name, *message, *author; /* owned; NULL */
-    char **changes;                       /* owned, NULL-terminated; NULL */
-    char name[REFERENCE_MAX + 1];         /* whole; "" */
-    struct image *parent;                 /* owned; NULL */
+    char *parent_name, *message, *author; /* owned, or NULL */
+    char **changes;                       /* owned, NULL-terminated, or NULL */
+    char name[REFERENCE_MAX + 1];         /* complete reference; "" = none */
+    struct image *parent;                 /* owned, or NULL */
     struct image *image;                  /* owned */
-    char digest[DIGEST_LEN + 1];          /* of the layer's archive */
+    char digest[DIGEST_LEN + 1];          /* digest of the layer's archive */
     int64_t bytes;
     char tmp[BLOB_TMP_MAX];
     void (*on_progress)(void *data, const struct image_progress *p);
@@ -147,7 +150,9 @@ static json_t *new_config(void)
                      "os", "linux", "config", "rootfs", "type", "layers", "diff_ids", "history");
 }
 
-/* One that has none gets entries for the layers that are there, so that the numbers agree. */
+/*
+ * A parent without a history gets an empty entry for each of its layers, so that the counts match.
+ */
 static json_t *history_of(json_t *root, size_t layers)
 {
     json_t *history = json_object_get(root, "history");
@@ -191,7 +196,7 @@ static int make_config(struct composing *c, json_t **ret, struct err *err)
     }
     (void)json_array_append_new(history, entry);
     (void)json_object_set_new(root, "created", json_string(now));
-    /* What a builder had, and says nothing of what is in it now. */
+    /* Remains of the builder's container, which do not describe this image. */
     (void)json_object_del(root, "container");
     (void)json_object_del(root, "container_config");
     for (char **change = c->changes; r == 0 && change != NULL && *change != NULL; change++)
@@ -215,7 +220,7 @@ static int make_manifest(struct composing *c, const char *config_digest, size_t 
     return *ret != NULL ? 0 : err_errno(err, -ENOMEM, "manifest");
 }
 
-/* Everything that it consists of, and then its name. */
+/* Writes all blobs of the image, then its name. Blocks. */
 static int put_image(struct composing *c, struct image_store *s, struct err *err)
 {
     auto_ptr(json_decref) json_t *root = NULL;
@@ -281,7 +286,7 @@ static int open_blob(void *data, size_t i, struct err *err)
     return blob_reopen(s, &f, err);
 }
 
-static void on_progress(void *data, const struct image_progress *p)
+static void on_layering_progress(void *data, const struct image_progress *p)
 {
     struct composing *c = data;
 
@@ -289,7 +294,7 @@ static void on_progress(void *data, const struct image_progress *p)
         c->on_progress(c->data, p);
 }
 
-static void on_layers(void *data, int r, const struct err *err)
+static void on_layering_done(void *data, int r, const struct err *err)
 {
     struct composing *c = data;
 
@@ -299,8 +304,11 @@ static void on_layers(void *data, int r, const struct err *err)
         job_start(c->job.im, &c->job, work_put, after_put);
 }
 
-/* The parent's layers, and one whose diff id its unpacking tells. */
-static int stack(struct composing *c, struct err *err)
+/*
+ * Builds the layer list: the parent's, plus the new one. Unpacking computes the new layer's diff
+ * id.
+ */
+static int compose_stack_layers(struct composing *c, struct err *err)
 {
     const size_t below = c->parent != NULL ? c->parent->layer_count : 0;
     struct image_layer *top;
@@ -337,13 +345,13 @@ static int work_prepare(struct job *j)
         if (r < 0)
             (void)err_errno(&j->err, r, "layer");
     }
-    return r < 0 ? r : stack(c, &j->err);
+    return r < 0 ? r : compose_stack_layers(c, &j->err);
 }
 
 static void after_prepare(struct job *j)
 {
     static const struct layering_events events = {
-        .open_blob = open_blob, .on_progress = on_progress, .on_done = on_layers};
+        .open_blob = open_blob, .on_progress = on_layering_progress, .on_done = on_layering_done};
     struct composing *c = (struct composing *)(void *)j;
     struct layering *unused;
     int r = j->r;

@@ -1,5 +1,8 @@
-/* One archive that is all of a root file system becomes an image. It is written to a file of the
- * store's first, as it comes, because its digest is its name. */
+/*
+ * Turns one archive of a root file system into an image. The input is first written to a temporary
+ * file of the store, because its name is its digest, known only at the end. Runs on the event loop
+ * of images_new.
+ */
 #include <errno.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -17,12 +20,12 @@
 enum { INPUT_PAUSE = 1 << 20, INPUT_MAX = 8 << 20 };
 
 struct importing {
-    struct image_load base;                 /* first */
-    struct images *im;                      /* held */
-    struct image_blob *blob;                /* owned; NULL: not there yet, or given away */
+    struct image_load base;  /* first member */
+    struct images *im;       /* counted reference */
+    struct image_blob *blob; /* owned; NULL: not created yet, or handed to images_compose */
     char name[REFERENCE_MAX + 1], *message; /* message: owned */
     char **changes;                         /* owned */
-    struct buf pending, flying;             /* flying: what is being written */
+    struct buf pending, flying;             /* flying: the bytes being written */
     uv_fs_t req;
     uint64_t bytes;
     bool writing, waiting, composing, input_ended, want_drain, told, cancelled;
@@ -30,7 +33,7 @@ struct importing {
     void *data;
 };
 
-static bool go_on(struct importing *m);
+static bool import_proceed(struct importing *m);
 
 static void importing_free(struct importing *m)
 {
@@ -47,29 +50,29 @@ static void importing_free(struct importing *m)
     images_release(im);
 }
 
-/* Nothing refers to it that has not come back yet. */
-static void let_go(struct importing *m)
+/* Frees the import unless a callback is still pending. */
+static void import_free_if_idle(struct importing *m)
 {
     if (!m->writing && !m->waiting && !m->composing)
         importing_free(m);
 }
 
-static void finish(struct importing *m, int r, const struct err *err)
+static void import_finish(struct importing *m, int r, const struct err *err)
 {
     if (m->told)
         return;
     m->told = true;
     if (!m->cancelled)
         m->events->on_done(m->data, r, err);
-    let_go(m);
+    import_free_if_idle(m);
 }
 
-static void fail(struct importing *m, int r, const char *what)
+static void import_fail(struct importing *m, int r, const char *what)
 {
     struct err err = ERR_NONE;
 
     (void)err_errno(&err, r, "%s", what);
-    finish(m, r, &err);
+    import_finish(m, r, &err);
 }
 
 static void import_cancel(struct image_load *base)
@@ -79,12 +82,12 @@ static void import_cancel(struct image_load *base)
     if (m->told)
         return;
     m->told = m->cancelled = true;
-    let_go(m);
+    import_free_if_idle(m);
 }
 
 /* ---- the image ---- */
 
-static void on_image(void *data, int r, struct image *image, const struct err *err)
+static void on_image_composed(void *data, int r, struct image *image, const struct err *err)
 {
     struct importing *m = data;
     struct image_progress p = {.stage = "image", .name = m->name};
@@ -92,7 +95,7 @@ static void on_image(void *data, int r, struct image *image, const struct err *e
     m->composing = false;
     if (m->told) {
         image_free(image);
-        let_go(m);
+        import_free_if_idle(m);
         return;
     }
     if (r == 0) {
@@ -101,10 +104,10 @@ static void on_image(void *data, int r, struct image *image, const struct err *e
             m->events->on_progress(m->data, &p);
     }
     image_free(image);
-    finish(m, r, err);
+    import_finish(m, r, err);
 }
 
-static void on_progress(void *data, const struct image_progress *p)
+static void on_compose_progress(void *data, const struct image_progress *p)
 {
     struct importing *m = data;
 
@@ -112,18 +115,18 @@ static void on_progress(void *data, const struct image_progress *p)
         m->events->on_progress(m->data, p);
 }
 
-static void compose(struct importing *m)
+static void import_compose(struct importing *m)
 {
     struct image_compose c = {.name = m->name[0] != '\0' ? m->name : NULL,
                               .message = m->message != NULL ? m->message : "imported",
                               .changes = (const char *const *)m->changes,
                               .layer = m->blob,
-                              .on_progress = on_progress};
+                              .on_progress = on_compose_progress};
     struct err err = ERR_NONE;
-    int r = images_compose(m->im, &c, on_image, m, &err);
+    int r = images_compose(m->im, &c, on_image_composed, m, &err);
 
     if (r < 0) {
-        finish(m, r, &err);
+        import_finish(m, r, &err);
         return;
     }
     m->blob = NULL;
@@ -132,7 +135,7 @@ static void compose(struct importing *m)
 
 /* ---- the input ---- */
 
-static void on_written(uv_fs_t *req)
+static void on_chunk_written(uv_fs_t *req)
 {
     struct importing *m = req->data;
     ssize_t n = req->result;
@@ -140,18 +143,18 @@ static void on_written(uv_fs_t *req)
     uv_fs_req_cleanup(req);
     m->writing = false;
     if (m->told) {
-        let_go(m);
+        import_free_if_idle(m);
         return;
     }
     if (n < 0) {
-        fail(m, (int)n, "write the archive");
+        import_fail(m, (int)n, "write the archive");
         return;
     }
     buf_consume(&m->flying, (size_t)n);
-    (void)go_on(m);
+    (void)import_proceed(m);
 }
 
-/* false: it failed, and m may be gone. */
+/* Returns false if the write failed; m may be freed then. */
 static bool write_some(struct importing *m)
 {
     uv_buf_t b;
@@ -166,16 +169,17 @@ static bool write_some(struct importing *m)
     b = uv_buf_init(m->flying.data, (unsigned)m->flying.len);
     m->req.data = m;
     m->writing = true;
-    r = uv_fs_write(m->im->config.loop, &m->req, image_blob_fd(m->blob), &b, 1, -1, on_written);
+    r = uv_fs_write(m->im->config.loop, &m->req, image_blob_fd(m->blob), &b, 1, -1,
+                    on_chunk_written);
     if (r == 0)
         return true;
     m->writing = false;
-    fail(m, r, "write the archive");
+    import_fail(m, r, "write the archive");
     return false;
 }
 
-/* Whether more input is to wait for on_drain; m may be gone when it is not. */
-static bool go_on(struct importing *m)
+/* Returns true if the caller must wait for on_drain. m may be freed when it returns false. */
+static bool import_proceed(struct importing *m)
 {
     if (m->told || m->writing || m->waiting || m->blob == NULL)
         return m->want_drain;
@@ -183,7 +187,7 @@ static bool go_on(struct importing *m)
         if (!write_some(m))
             return false;
     } else if (m->input_ended) {
-        compose(m);
+        import_compose(m);
         return false;
     }
     if (!m->want_drain || m->pending.len >= INPUT_PAUSE)
@@ -203,18 +207,19 @@ static bool import_write(struct image_load *base, const void *data, size_t len)
         return false;
     m->bytes += len;
     if (m->bytes > m->im->config.limits->image_bytes) {
-        finish(m,
-               err_set(&err, -EFBIG, "limit maxImageBytes: the archive is larger than %llu bytes",
-                       (unsigned long long)m->im->config.limits->image_bytes),
-               &err);
+        import_finish(m,
+                      err_set(&err, -EFBIG,
+                              "limit maxImageBytes: the archive is larger than %llu bytes",
+                              (unsigned long long)m->im->config.limits->image_bytes),
+                      &err);
         return false;
     }
     if (buf_append(&m->pending, data, len) < 0) {
-        fail(m, -ENOMEM, "archive");
+        import_fail(m, -ENOMEM, "archive");
         return false;
     }
     m->want_drain = m->pending.len > INPUT_PAUSE;
-    return go_on(m);
+    return import_proceed(m);
 }
 
 static void import_end(struct image_load *base)
@@ -222,23 +227,23 @@ static void import_end(struct image_load *base)
     struct importing *m = (struct importing *)(void *)base;
 
     m->input_ended = true;
-    (void)go_on(m);
+    (void)import_proceed(m);
 }
 
 /* ---- starting ---- */
 
-static void on_blob(void *data, int r, struct image_blob *blob, const struct err *err)
+static void on_blob_created(void *data, int r, struct image_blob *blob, const struct err *err)
 {
     struct importing *m = data;
 
     m->waiting = false;
     m->blob = blob;
     if (m->told)
-        let_go(m);
+        import_free_if_idle(m);
     else if (r < 0)
-        finish(m, r, err);
+        import_finish(m, r, err);
     else
-        (void)go_on(m);
+        (void)import_proceed(m);
 }
 
 static int copy_options(struct importing *m, const struct image_import *o, struct err *err)
@@ -284,7 +289,7 @@ int images_import(struct images *im, const struct image_import *o,
     if (r == 0)
         r = image_changes_check((const char *const *)m->changes, err);
     if (r == 0)
-        r = images_blob_new(im, on_blob, m, err);
+        r = images_blob_new(im, on_blob_created, m, err);
     if (r < 0) {
         m->told = true;
         importing_free(m);

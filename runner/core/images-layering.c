@@ -1,4 +1,7 @@
-/* Unpacking the layers of one image, from the bottom, each above those below it. */
+/*
+ * Unpacks the layers of one image in worker processes, from the bottom up, each above those below
+ * it. Runs on the event loop of images_new.
+ */
 #include <errno.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -9,18 +12,18 @@
 #include "core/limits.h"
 
 struct layering {
-    struct images *im;   /* held */
+    struct images *im;   /* counted reference */
     struct image *image; /* borrowed */
-    size_t at;           /* the layer that is worked on */
+    size_t at;           /* index of the layer being unpacked */
     int64_t left;        /* bytes that may still be unpacked */
     struct image_worker *worker;
-    struct worker_msg done;  /* of the worker that is being committed */
-    bool cancelled, waiting; /* waiting: a callback refers to us */
+    struct worker_msg done;  /* DONE message of the worker of the layer being committed */
+    bool cancelled, waiting; /* waiting: a callback with a pointer to this is pending */
     const struct layering_events *events;
     void *data;
 };
 
-static void next(struct layering *l);
+static void layering_next(struct layering *l);
 
 static void layering_free(struct layering *l)
 {
@@ -28,7 +31,7 @@ static void layering_free(struct layering *l)
     free(l);
 }
 
-static void finish(struct layering *l, int r, const struct err *err)
+static void layering_finish(struct layering *l, int r, const struct err *err)
 {
     images_done_cb cb = l->events->on_done;
     void *data = l->data;
@@ -37,7 +40,7 @@ static void finish(struct layering *l, int r, const struct err *err)
     cb(data, r, err);
 }
 
-static void fail(struct layering *l, int r, struct err *err)
+static void layering_fail(struct layering *l, int r, struct err *err)
 {
     const struct image_layer *layer = &l->image->layers[l->at];
 
@@ -47,10 +50,10 @@ static void fail(struct layering *l, int r, struct err *err)
         (void)err_wrap(err, r, "limit maxImageBytes");
     else if (r == -E2BIG)
         (void)err_wrap(err, r, "limit maxImageFiles");
-    finish(l, r, err);
+    layering_finish(l, r, err);
 }
 
-static void tell(struct layering *l, const char *stage, int64_t done)
+static void layering_progress(struct layering *l, const char *stage, int64_t done)
 {
     const struct image_layer *layer = &l->image->layers[l->at];
     const struct image_progress p = {.stage = stage,
@@ -65,7 +68,7 @@ static void tell(struct layering *l, const char *stage, int64_t done)
         l->events->on_progress(l->data, &p);
 }
 
-static void on_committed(void *data, int r, const struct err *err)
+static void on_layer_committed(void *data, int r, const struct err *err)
 {
     struct layering *l = data;
 
@@ -77,17 +80,20 @@ static void on_committed(void *data, int r, const struct err *err)
     if (r < 0) {
         struct err own = *err;
 
-        fail(l, r, &own);
+        layering_fail(l, r, &own);
         return;
     }
     l->left -= (int64_t)l->done.files;
-    tell(l, "layer", l->image->layers[l->at].bytes);
+    layering_progress(l, "layer", l->image->layers[l->at].bytes);
     l->at++;
-    next(l);
+    layering_next(l);
 }
 
-/* The digest is its trusted process's: of what was unpacked. */
-static int check(struct layering *l, const struct worker_msg *done, struct err *err)
+/*
+ * Checks the diff id against the digest of the unpacked archive, which the worker's trusted process
+ * has computed.
+ */
+static int layering_check_digest(struct layering *l, const struct worker_msg *done, struct err *err)
 {
     struct image_layer *layer = &l->image->layers[l->at];
     char is[DIGEST_LEN + 1];
@@ -114,34 +120,34 @@ static void on_worker_end(void *data, int r, const struct worker_msg *done, cons
 
     if (r < 0) {
         own = *err;
-        l->worker = NULL; /* it drops itself */
-        fail(l, r, &own);
+        l->worker = NULL; /* the worker drops itself after a failure */
+        layering_fail(l, r, &own);
         return;
     }
-    r = check(l, done, &own);
+    r = layering_check_digest(l, done, &own);
     l->worker = NULL;
     if (r < 0) {
         image_worker_drop(w);
-        fail(l, r, &own);
+        layering_fail(l, r, &own);
         return;
     }
     l->done = *done;
     l->waiting = true;
     r = image_worker_commit(w, image_layer_name(&l->image->layers[l->at]), (int64_t)done->files,
-                            on_committed, l, &own);
+                            on_layer_committed, l, &own);
     if (r < 0) {
         l->waiting = false;
-        fail(l, r, &own);
+        layering_fail(l, r, &own);
     }
 }
 
 static void on_worker_msg(void *data, const struct worker_msg *m)
 {
     if (m->type == WORKER_PROGRESS)
-        tell(data, "unpack", (int64_t)m->packed);
+        layering_progress(data, "unpack", (int64_t)m->packed);
 }
 
-static int start(struct layering *l, struct err *err)
+static int layering_start_worker(struct layering *l, struct err *err)
 {
     static const struct image_worker_events events = {.on_msg = on_worker_msg,
                                                       .on_end = on_worker_end};
@@ -157,7 +163,7 @@ static int start(struct layering *l, struct err *err)
     };
     size_t n = 0;
 
-    /* Headers and padding are no contents: 3 KiB an entry allow for long names. */
+    /* tar headers and padding are not contents; 3 KiB for each entry allow for long names */
     work.start.bytes = work.start.files + work.start.entries * 3072;
     for (size_t i = l->at; i > 0; i--)
         parents[n++] = image_layer_name(&l->image->layers[i - 1]);
@@ -168,7 +174,7 @@ static int start(struct layering *l, struct err *err)
     return image_worker_start(l->im, &work, &events, l, &l->worker, err);
 }
 
-/* Whether it is there already, made for any chain or for this one. */
+/* True if the layer is unpacked already, for any chain of parents or for this one. */
 static bool is_there(struct layering *l, struct image_layer *layer)
 {
     if (layer->diff_id[0] == '\0')
@@ -180,25 +186,25 @@ static bool is_there(struct layering *l, struct image_layer *layer)
     return image_names_has(&l->im->present, image_layer_name(layer));
 }
 
-static void next(struct layering *l)
+static void layering_next(struct layering *l)
 {
     struct err err = ERR_NONE;
     int r;
 
     while (l->at < l->image->layer_count && is_there(l, &l->image->layers[l->at])) {
-        tell(l, "layer", l->image->layers[l->at].bytes);
+        layering_progress(l, "layer", l->image->layers[l->at].bytes);
         l->at++;
     }
     if (l->at == l->image->layer_count) {
-        finish(l, 0, NULL);
+        layering_finish(l, 0, NULL);
         return;
     }
-    r = start(l, &err);
+    r = layering_start_worker(l, &err);
     if (r < 0)
-        fail(l, r, &err);
+        layering_fail(l, r, &err);
 }
 
-static void on_listed(void *data, int r, const struct err *err)
+static void on_layers_listed(void *data, int r, const struct err *err)
 {
     struct layering *l = data;
 
@@ -206,9 +212,9 @@ static void on_listed(void *data, int r, const struct err *err)
     if (l->cancelled)
         layering_free(l);
     else if (r < 0)
-        finish(l, r, err);
+        layering_finish(l, r, err);
     else
-        next(l);
+        layering_next(l);
 }
 
 int layering_start(struct images *im, struct image *image, const struct layering_events *events,
@@ -231,7 +237,7 @@ int layering_start(struct images *im, struct image *image, const struct layering
                            .waiting = true};
     images_hold(im);
     *ret = l;
-    r = images_list_layers(im, on_listed, l, err);
+    r = images_list_layers(im, on_layers_listed, l, err);
     if (r < 0) {
         *ret = NULL;
         layering_free(l);

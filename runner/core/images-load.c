@@ -1,7 +1,8 @@
 /*
- * Images from archives: the bytes go through a pipe to a worker that splits them into files, the
- * files are put together to images (image-archive.c), their layers are unpacked, and only then do
- * they have names. Several images of one archive follow each other.
+ * Loads images from an archive. The input goes through a pipe to a worker, which splits it into
+ * files. image-archive.c interprets them as images. Their layers are unpacked, and only then does
+ * an image get its name. The images of one archive are handled one after the other. Runs on the
+ * event loop of images_new, with jobs in the thread pool.
  */
 #include <errno.h>
 #include <fcntl.h>
@@ -20,27 +21,28 @@
 #include "json/decode.h"
 
 enum {
-    INPUT_PAUSE = 1 << 20, /* bytes that wait for the worker: image_load_write says "pause" */
+    INPUT_PAUSE = 1 << 20, /* bytes waiting for the worker at which image_load_write says "pause" */
     PIPE_BYTES = 1 << 20,
 };
 
 struct loading {
-    struct image_load base; /* first */
+    struct image_load base; /* first member */
     struct job job;
-    struct images *im;            /* held */
-    char name[REFERENCE_MAX + 1]; /* whole; of the only image, instead of its own; "" */
-    int use_fd;                   /* owned; nobody removes what we have made so far */
-    uv_pipe_t input;              /* to the worker */
-    int worker_end;               /* owned; its other end, until the worker has it */
+    struct images *im; /* counted reference */
+    char name[REFERENCE_MAX +
+              1];    /* complete reference; of the only image, instead of its own name; "" = none */
+    int use_fd;      /* owned; while it is open, a sweep does not remove the new files */
+    uv_pipe_t input; /* write end of the pipe to the worker */
+    int worker_end;  /* owned; read end, until the worker has it */
     size_t queued;
     bool input_open, want_drain, input_ended;
     struct image_worker *worker;
-    ssize_t taking; /* the entry whose contents are on their way; -1 = none */
+    ssize_t taking; /* index of the entry being received; -1 = none */
     struct archive archive;
     struct archived_list list;
-    size_t at; /* of list */
+    size_t at; /* index into list */
     struct layering *layering;
-    bool committing, layered; /* of the image at `at` */
+    bool committing, layered; /* progress of the image at `at` */
     bool in_job, cancelled, told;
     int r; /* the first failure */
     struct err err;
@@ -48,7 +50,7 @@ struct loading {
     void *data;
 };
 
-static void next_image(struct loading *l);
+static void load_next_image(struct loading *l);
 
 static struct loading *loading_of(struct job *j)
 {
@@ -57,7 +59,7 @@ static struct loading *loading_of(struct job *j)
 
 /* ---- the end ---- */
 
-/* In the thread pool: there may be tens of thousands of files to remove. */
+/* Runs in the thread pool, because there may be tens of thousands of files to remove. */
 static int work_forget(struct job *j)
 {
     struct loading *l = loading_of(j);
@@ -76,7 +78,8 @@ static void after_forget(struct job *j)
         (void)close(l->use_fd);
     free(l);
     im->loads--;
-    images_sweep_soon(im); /* what is half made; and what others could not remove meanwhile */
+    images_sweep_soon(
+        im); /* removes what is incomplete, and files that concurrent sweeps had to leave */
     images_release(im);
 }
 
@@ -103,8 +106,8 @@ static void close_input(struct loading *l)
         uv_close((uv_handle_t *)&l->input, on_input_closed);
 }
 
-/* Frees it as soon as nothing refers to it. */
-static void let_go(struct loading *l)
+/* Frees the load as soon as no job and no handle refers to it. */
+static void load_free_when_idle(struct loading *l)
 {
     image_worker_drop(take(l->worker));
     layering_cancel(take(l->layering));
@@ -113,19 +116,19 @@ static void let_go(struct loading *l)
         load_free(l);
 }
 
-static void finish(struct loading *l, int r, const struct err *err)
+static void load_finish(struct loading *l, int r, const struct err *err)
 {
     if (l->told)
         return;
     l->told = true;
     if (!l->cancelled)
         l->events->on_done(l->data, r, err);
-    let_go(l);
+    load_free_when_idle(l);
 }
 
-static void fail(struct loading *l, int r, struct err *err)
+static void load_fail(struct loading *l, int r, struct err *err)
 {
-    finish(l, r, err);
+    load_finish(l, r, err);
 }
 
 static void load_cancel(struct image_load *base)
@@ -135,24 +138,27 @@ static void load_cancel(struct image_load *base)
     if (l->told)
         return;
     l->cancelled = l->told = true;
-    let_go(l);
+    load_free_when_idle(l);
 }
 
-static void tell(struct loading *l, const struct image_progress *p)
+static void load_progress(struct loading *l, const struct image_progress *p)
 {
     if (l->events->on_progress != NULL && !l->cancelled)
         l->events->on_progress(l->data, p);
 }
 
-/* Starts work in the thread pool; what it touches is ours until after. */
+/*
+ * Starts a job in the thread pool. Until `after` runs, the job alone may touch the data it works
+ * on.
+ */
 static void load_job(struct loading *l, int (*work)(struct job *), void (*after)(struct job *))
 {
     l->in_job = true;
     job_start(l->im, &l->job, work, after);
 }
 
-/* Whether to go on after a job: else it is freed, or failed. */
-static bool job_over(struct loading *l)
+/* Returns true if the load continues after a job; false: it has ended, and may be freed. */
+static bool load_job_done(struct loading *l)
 {
     l->in_job = false;
     if (l->told) {
@@ -204,29 +210,29 @@ static void after_add(struct job *j)
     struct archived *x = &l->list.images[l->at];
     struct image_progress p = {.stage = "image", .id = x->image->id, .name = ""};
 
-    if (!job_over(l))
+    if (!load_job_done(l))
         return;
     if (j->r < 0) {
-        fail(l, j->r, &j->err);
+        load_fail(l, j->r, &j->err);
         return;
     }
     for (size_t i = 0; x->names[i] != NULL || i == 0; i++) {
         p.name = x->names[i] != NULL ? x->names[i] : "";
-        tell(l, &p);
+        load_progress(l, &p);
         images_emit(l->im, "image_load", p.id, p.name);
         if (x->names[i] == NULL)
             break;
     }
     l->at++;
-    next_image(l);
+    load_next_image(l);
 }
 
-static void maybe_add(struct loading *l)
+static void load_add_when_ready(struct loading *l)
 {
     if (l->told || l->committing || !l->layered)
         return;
     if (l->r < 0)
-        fail(l, l->r, &l->err);
+        load_fail(l, l->r, &l->err);
     else
         load_job(l, work_add, after_add);
 }
@@ -236,7 +242,7 @@ static void after_commit(struct job *j)
     struct loading *l = loading_of(j);
 
     l->committing = false;
-    if (!job_over(l))
+    if (!load_job_done(l))
         return;
     if (j->r < 0 && l->r == 0) {
         l->r = j->r;
@@ -244,10 +250,13 @@ static void after_commit(struct job *j)
         layering_cancel(take(l->layering));
         l->layered = true;
     }
-    maybe_add(l);
+    load_add_when_ready(l);
 }
 
-/* It may have become a blob already: under either name it is the same file. */
+/*
+ * The file may be renamed to a blob at any time, even between two tries; its contents do not
+ * change.
+ */
 static int open_blob(void *data, size_t i, struct err *err)
 {
     struct loading *l = data;
@@ -263,12 +272,12 @@ static int open_blob(void *data, size_t i, struct err *err)
     return fd >= 0 ? fd : blob_open(l->im->store, e->digest, &size, err);
 }
 
-static void on_layers_progress(void *data, const struct image_progress *p)
+static void on_layering_progress(void *data, const struct image_progress *p)
 {
-    tell(data, p);
+    load_progress(data, p);
 }
 
-static void on_layers(void *data, int r, const struct err *err)
+static void on_layering_done(void *data, int r, const struct err *err)
 {
     struct loading *l = data;
 
@@ -278,25 +287,25 @@ static void on_layers(void *data, int r, const struct err *err)
         l->r = r;
         l->err = *err;
     }
-    maybe_add(l);
+    load_add_when_ready(l);
 }
 
-/* Written to disk in the thread pool, and unpacked, at the same time. */
-static void next_image(struct loading *l)
+/* Commits the blobs in the thread pool and unpacks the layers in workers, at the same time. */
+static void load_next_image(struct loading *l)
 {
     static const struct layering_events events = {
-        .open_blob = open_blob, .on_progress = on_layers_progress, .on_done = on_layers};
+        .open_blob = open_blob, .on_progress = on_layering_progress, .on_done = on_layering_done};
     struct err err = ERR_NONE;
     int r;
 
     if (l->at == l->list.count) {
-        finish(l, 0, NULL);
+        load_finish(l, 0, NULL);
         return;
     }
     l->layered = false;
     r = layering_start(l->im, l->list.images[l->at].image, &events, l, &l->layering, &err);
     if (r < 0) {
-        fail(l, r, &err);
+        load_fail(l, r, &err);
         return;
     }
     l->committing = true;
@@ -317,18 +326,18 @@ static void after_interpret(struct job *j)
     struct loading *l = loading_of(j);
     struct archived *only;
 
-    if (!job_over(l))
+    if (!load_job_done(l))
         return;
     if (j->r < 0) {
-        fail(l, j->r, &j->err);
+        load_fail(l, j->r, &j->err);
         return;
     }
     only = &l->list.images[0];
     if (l->list.count > 1 && l->name[0] != '\0') {
-        fail(l,
-             err_set(&j->err, -EINVAL, "name: the archive has %zu images, and one name is given",
-                     l->list.count),
-             &j->err);
+        load_fail(l,
+                  err_set(&j->err, -EINVAL,
+                          "name: the archive has %zu images, and one name is given", l->list.count),
+                  &j->err);
         return;
     }
     if (l->name[0] != '\0') {
@@ -338,16 +347,16 @@ static void after_interpret(struct job *j)
             names[0] = strdup(l->name);
         if (names == NULL || names[0] == NULL) {
             json_strings_free(names);
-            fail(l, err_errno(&j->err, -ENOMEM, "image"), &j->err);
+            load_fail(l, err_errno(&j->err, -ENOMEM, "image"), &j->err);
             return;
         }
         json_strings_free(only->names);
         only->names = names;
     }
-    next_image(l);
+    load_next_image(l);
 }
 
-static void on_entry(struct loading *l, const struct worker_msg *m, struct err *err)
+static void on_worker_entry(struct loading *l, const struct worker_msg *m, struct err *err)
 {
     struct archive_entry *e = NULL;
     int r = 0;
@@ -365,7 +374,7 @@ static void on_entry(struct loading *l, const struct worker_msg *m, struct err *
     }
 }
 
-static void on_stored(struct loading *l, const struct worker_msg *m, struct err *err)
+static void on_worker_stored(struct loading *l, const struct worker_msg *m, struct err *err)
 {
     struct archive_entry *e;
 
@@ -374,7 +383,7 @@ static void on_stored(struct loading *l, const struct worker_msg *m, struct err 
         return;
     }
     e = &l->archive.entries[l->taking];
-    /* An archive may have more files than we may have open. */
+    /* an archive may have more files than the process may open */
     (void)close(take_fd(&e->file.fd));
     digest_format(m->digest, e->digest);
     e->size = (int64_t)m->bytes;
@@ -388,13 +397,13 @@ static void on_worker_msg(void *data, const struct worker_msg *m)
     struct err err = ERR_NONE;
 
     if (m->type == WORKER_ENTRY)
-        on_entry(l, m, &err);
+        on_worker_entry(l, m, &err);
     else if (m->type == WORKER_STORED)
-        on_stored(l, m, &err);
+        on_worker_stored(l, m, &err);
     else
-        tell(l, &p);
+        load_progress(l, &p);
     if (err.code < 0)
-        fail(l, err.code, &err);
+        load_fail(l, err.code, &err);
 }
 
 static void on_worker_end(void *data, int r, const struct worker_msg *done, const struct err *err)
@@ -404,13 +413,13 @@ static void on_worker_end(void *data, int r, const struct worker_msg *done, cons
 
     (void)done;
     l->worker = NULL;
-    close_input(l); /* what is behind the archive's end is not wanted */
+    close_input(l); /* bytes after the archive's end are not read */
     if (r < 0) {
         own = *err;
         (void)err_wrap(&own, r, "archive");
         if (r == -EFBIG)
             (void)err_wrap(&own, r, "limit maxImageBytes");
-        fail(l, r, &own);
+        load_fail(l, r, &own);
         return;
     }
     load_job(l, work_interpret, after_interpret);
@@ -425,7 +434,7 @@ struct piece {
     char data[];
 };
 
-static void maybe_drain(struct loading *l)
+static void load_drain_if_wanted(struct loading *l)
 {
     if (!l->want_drain || l->told || (l->queued > INPUT_PAUSE / 2 && l->worker != NULL))
         return;
@@ -434,15 +443,15 @@ static void maybe_drain(struct loading *l)
         l->events->on_drain(l->data);
 }
 
-static void on_written(uv_write_t *req, int status)
+static void on_input_written(uv_write_t *req, int status)
 {
     struct piece *p = (struct piece *)(void *)req;
     struct loading *l = p->l;
 
-    (void)status; /* a worker that reads no more says why */
+    (void)status; /* a worker that stops reading reports the cause itself */
     l->queued -= p->len;
     free(p);
-    maybe_drain(l);
+    load_drain_if_wanted(l);
 }
 
 static bool load_write(struct image_load *base, const void *data, size_t len)
@@ -457,14 +466,14 @@ static bool load_write(struct image_load *base, const void *data, size_t len)
     if (p == NULL) {
         struct err err = ERR_NONE;
 
-        fail(l, err_errno(&err, -ENOMEM, "archive"), &err);
+        load_fail(l, err_errno(&err, -ENOMEM, "archive"), &err);
         return false;
     }
     p->l = l;
     p->len = len;
     (void)memcpy(p->data, data, len);
     buf = uv_buf_init(p->data, (unsigned)len);
-    if (uv_write(&p->req, (uv_stream_t *)&l->input, &buf, 1, on_written) < 0) {
+    if (uv_write(&p->req, (uv_stream_t *)&l->input, &buf, 1, on_input_written) < 0) {
         free(p);
         return false;
     }
@@ -473,7 +482,7 @@ static bool load_write(struct image_load *base, const void *data, size_t len)
     return l->want_drain;
 }
 
-static void on_shut(uv_shutdown_t *req, int status)
+static void on_input_shut(uv_shutdown_t *req, int status)
 {
     struct loading *l = req->data;
 
@@ -493,9 +502,9 @@ static void load_end(struct image_load *base)
     req = malloc(sizeof(*req));
     if (req != NULL)
         req->data = l;
-    if (req == NULL || uv_shutdown(req, (uv_stream_t *)&l->input, on_shut) < 0) {
+    if (req == NULL || uv_shutdown(req, (uv_stream_t *)&l->input, on_input_shut) < 0) {
         free(req);
-        close_input(l); /* the archive is cut, which the worker tells */
+        close_input(l); /* the worker reports a truncated archive */
     }
 }
 
@@ -524,16 +533,16 @@ static void after_use(struct job *j)
     };
     int r = j->r;
 
-    if (!job_over(l))
+    if (!load_job_done(l))
         return;
     if (r == 0) {
         work.fd = take_fd(&l->worker_end);
         r = image_worker_start(l->im, &work, &events, l, &l->worker, &j->err);
     }
     if (r < 0)
-        fail(l, r, &j->err);
+        load_fail(l, r, &j->err);
     else
-        maybe_drain(l);
+        load_drain_if_wanted(l);
 }
 
 static int open_input(struct loading *l)
@@ -542,7 +551,7 @@ static int open_input(struct loading *l)
 
     if (pipe2(fds, O_CLOEXEC) < 0)
         return -errno;
-    (void)fcntl(fds[1], F_SETPIPE_SZ, PIPE_BYTES); /* a user's bound may be less */
+    (void)fcntl(fds[1], F_SETPIPE_SZ, PIPE_BYTES); /* the user's pipe limit may be lower */
     r = uv_pipe_init(l->im->config.loop, &l->input, 0);
     if (r == 0) {
         l->input.data = l;
@@ -597,7 +606,7 @@ int images_load(struct images *im, const char *name, const struct image_load_eve
     if (r < 0) {
         l->told = true;
         (void)err_errno(err, r, "archive");
-        let_go(l);
+        load_free_when_idle(l);
         return r;
     }
     *ret = &l->base;
@@ -605,7 +614,7 @@ int images_load(struct images *im, const char *name, const struct image_load_eve
     return 0;
 }
 
-/* ---- whatever it is ---- */
+/* ---- dispatch to the kind of load ---- */
 
 bool image_load_write(struct image_load *l, const void *data, size_t len)
 {

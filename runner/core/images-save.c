@@ -1,6 +1,7 @@
 /*
- * Bytes out. An archive of images is written here, from blobs that are there: an OCI layout whose
- * manifest.json makes it one of docker save, too. A file system is packed by a worker.
+ * Writes images and file systems as archives. An archive of images is composed here from blobs of
+ * the store: an OCI layout with a manifest.json, so that docker load accepts it too. A file system
+ * is packed by a worker. Runs on the event loop of images_new, with jobs in the thread pool.
  */
 #include <errno.h>
 #include <fcntl.h>
@@ -30,32 +31,32 @@ enum {
 
 struct image_save {
     struct job job;
-    struct images *im; /* held */
+    struct images *im; /* counted reference */
     int use_fd;        /* owned */
     bool in_job, paused, cancelled, told;
     const struct image_save_events *events;
     void *data;
 
-    /* Of an archive of images. */
+    /* ---- for an archive of images ---- */
     char **names;             /* owned, NULL-terminated */
     struct saved_file *files; /* owned */
-    size_t file_count, at;    /* at: the file that is being written */
-    int64_t offset;           /* in it; -1 = its header is next */
-    int fd;                   /* owned; of its blob */
+    size_t file_count, at;    /* at: index of the file being written */
+    int64_t offset;           /* in that file; -1 = its header is next */
+    int fd;                   /* owned; blob of that file */
     char *piece;              /* owned; PIECE bytes */
     size_t len;
 
-    /* Of a file system. */
-    uv_pipe_t pipe; /* from the worker */
+    /* ---- for a file system ---- */
+    uv_pipe_t pipe; /* read end, from the worker */
     bool pipe_open, worker_ended, pipe_ended;
     struct image_worker *worker;
-    int worker_end; /* owned; until the worker has it */
+    int worker_end; /* owned; write end, until the worker has it */
     int r;
     struct err err;
 };
 
 struct saved_file {
-    char *name, *text; /* owned; text NULL: a blob */
+    char *name, *text; /* owned; text NULL: the contents are a blob */
     char digest[DIGEST_LEN + 1];
     int64_t size;
 };
@@ -100,7 +101,7 @@ static void on_pipe_closed(uv_handle_t *h)
         save_free(s);
 }
 
-static void let_go(struct image_save *s)
+static void save_free_when_idle(struct image_save *s)
 {
     image_worker_drop(take(s->worker));
     if (s->pipe_open && !uv_is_closing((uv_handle_t *)&s->pipe))
@@ -109,14 +110,14 @@ static void let_go(struct image_save *s)
         save_free(s);
 }
 
-static void finish(struct image_save *s, int r, const struct err *err)
+static void save_finish(struct image_save *s, int r, const struct err *err)
 {
     if (s->told)
         return;
     s->told = true;
     if (!s->cancelled)
         s->events->on_done(s->data, r, err);
-    let_go(s);
+    save_free_when_idle(s);
 }
 
 void image_save_cancel(struct image_save *s)
@@ -124,7 +125,7 @@ void image_save_cancel(struct image_save *s)
     if (s == NULL || s->told)
         return;
     s->cancelled = s->told = true;
-    let_go(s);
+    save_free_when_idle(s);
 }
 
 static void save_job(struct image_save *s, int (*work)(struct job *), void (*after)(struct job *))
@@ -133,7 +134,7 @@ static void save_job(struct image_save *s, int (*work)(struct job *), void (*aft
     job_start(s->im, &s->job, work, after);
 }
 
-static bool job_over(struct image_save *s)
+static bool save_job_done(struct image_save *s)
 {
     s->in_job = false;
     if (!s->told)
@@ -164,7 +165,7 @@ static struct image_save *save_new(struct images *im, const struct image_save_ev
     return s;
 }
 
-/* ---- what is in an archive of images ---- */
+/* ---- contents of an archive of images ---- */
 
 static struct saved_file *add_file(struct image_save *s, const char *name)
 {
@@ -216,7 +217,7 @@ static json_t *path_of(const char *digest)
     return json_sprintf("blobs/sha256/%s", digest + strlen("sha256:"));
 }
 
-/* The names that are saved: the one that was asked for, or, by id, all. */
+/* Adds the requested name, or all names of the image if it was requested by id. */
 static void add_names(const struct image *i, const char *asked, json_t *index, json_t *tags)
 {
     char whole[REFERENCE_MAX + 1], text[REFERENCE_MAX + 1];
@@ -296,9 +297,9 @@ static int work_gather(struct job *j)
     return r < 0 ? err_errno(&j->err, r, "image") : 0;
 }
 
-/* ---- writing it ---- */
+/* ---- writing the archive ---- */
 
-static void octal(char *field, size_t digits, int64_t value)
+static void put_octal(char *field, size_t digits, int64_t value)
 {
     for (size_t i = digits; i > 0; i--) {
         field[i - 1] = (char)('0' + (value & 7));
@@ -307,11 +308,11 @@ static void octal(char *field, size_t digits, int64_t value)
     field[digits] = '\0';
 }
 
-/* A size that twelve octal digits do not hold is written as a number of 64 bits. */
+/* A size that does not fit into the octal field is written in base 256, as GNU tar does. */
 static void size_field(char *field, int64_t value)
 {
     if (value < (int64_t)1 << (3 * OCTAL_MAX_DIGITS)) {
-        octal(field, OCTAL_MAX_DIGITS, value);
+        put_octal(field, OCTAL_MAX_DIGITS, value);
         return;
     }
     (void)memset(field, 0, 12);
@@ -320,27 +321,27 @@ static void size_field(char *field, int64_t value)
         field[11 - i] = (char)(value >> (8 * i));
 }
 
-static void header(const struct saved_file *f, char block[BLOCK])
+static void tar_header(const struct saved_file *f, char block[BLOCK])
 {
     unsigned sum = 0;
 
     (void)memset(block, 0, BLOCK);
     (void)snprintf(block, 100, "%s", f->name);
-    octal(block + 100, 7, 0644);
-    octal(block + 108, 7, 0);
-    octal(block + 116, 7, 0);
+    put_octal(block + 100, 7, 0644);
+    put_octal(block + 108, 7, 0);
+    put_octal(block + 116, 7, 0);
     size_field(block + 124, f->size);
-    octal(block + 136, OCTAL_MAX_DIGITS, 0);
+    put_octal(block + 136, OCTAL_MAX_DIGITS, 0);
     (void)memset(block + 148, ' ', 8);
     block[156] = '0';
     (void)memcpy(block + 257, "ustar", 6);
     block[263] = block[264] = '0';
     for (int i = 0; i < BLOCK; i++)
         sum += (unsigned char)block[i];
-    octal(block + 148, 6, (int64_t)sum);
+    put_octal(block + 148, 6, (int64_t)sum);
 }
 
-/* As many bytes of the present file as fit, with what fills its last block. */
+/* Appends as many bytes of the current file as fit into the piece. */
 static int fill_blob(struct image_save *s, const struct saved_file *f, struct err *err)
 {
     int64_t size = 0;
@@ -389,7 +390,7 @@ static int work_piece(struct job *j)
         int r = 0;
 
         if (s->offset < 0) {
-            header(f, s->piece + s->len);
+            tar_header(f, s->piece + s->len);
             s->len += BLOCK;
             s->offset = 0;
         }
@@ -404,7 +405,7 @@ static int work_piece(struct job *j)
         if (f->size % BLOCK != 0) {
             size_t n = BLOCK - (size_t)(f->size % BLOCK);
 
-            if (s->len + n > PIECE) /* only a piece that the contents have filled to its end */
+            if (s->len + n > PIECE) /* happens only if the contents end at the end of the piece */
                 return 0;
             (void)memset(s->piece + s->len, 0, n);
             s->len += n;
@@ -417,7 +418,7 @@ static int work_piece(struct job *j)
     if (s->at == s->file_count && s->len + TRAILER <= PIECE) {
         (void)memset(s->piece + s->len, 0, TRAILER);
         s->len += TRAILER;
-        s->at++; /* all is said */
+        s->at++; /* the trailer is written */
     }
     return 0;
 }
@@ -426,16 +427,16 @@ static void after_piece(struct job *j)
 {
     struct image_save *s = save_of(j);
 
-    if (!job_over(s))
+    if (!save_job_done(s))
         return;
     if (j->r < 0) {
-        finish(s, j->r, &j->err);
+        save_finish(s, j->r, &j->err);
         return;
     }
     if (s->len > 0)
         s->paused = s->events->on_bytes(s->data, s->piece, s->len);
     if (s->at > s->file_count)
-        finish(s, 0, NULL);
+        save_finish(s, 0, NULL);
     else if (!s->paused)
         save_job(s, work_piece, after_piece);
 }
@@ -444,12 +445,12 @@ static void after_gather(struct job *j)
 {
     struct image_save *s = save_of(j);
 
-    if (!job_over(s))
+    if (!save_job_done(s))
         return;
     if (j->r == 0 && (s->piece = malloc(PIECE)) == NULL)
         j->r = err_errno(&j->err, -ENOMEM, "image");
     if (j->r < 0) {
-        finish(s, j->r, &j->err);
+        save_finish(s, j->r, &j->err);
         return;
     }
     s->offset = -1;
@@ -482,12 +483,12 @@ int images_save(struct images *im, const char *const *names, const struct image_
     return 0;
 }
 
-/* ---- a file system ---- */
+/* ---- archives of a file system ---- */
 
-static void maybe_finish(struct image_save *s)
+static void save_finish_when_ready(struct image_save *s)
 {
     if (s->worker_ended && (s->pipe_ended || s->r < 0))
-        finish(s, s->r, &s->err);
+        save_finish(s, s->r, &s->err);
 }
 
 static void on_worker_msg(void *data, const struct worker_msg *m)
@@ -506,7 +507,7 @@ static void on_worker_end(void *data, int r, const struct worker_msg *done, cons
     s->r = r;
     if (r < 0)
         s->err = *err;
-    maybe_finish(s);
+    save_finish_when_ready(s);
 }
 
 static void alloc_piece(uv_handle_t *h, size_t suggested, uv_buf_t *buf)
@@ -517,7 +518,7 @@ static void alloc_piece(uv_handle_t *h, size_t suggested, uv_buf_t *buf)
     *buf = uv_buf_init(s->piece, PIECE);
 }
 
-static void on_read(uv_stream_t *h, ssize_t n, const uv_buf_t *buf)
+static void on_pipe_read(uv_stream_t *h, ssize_t n, const uv_buf_t *buf)
 {
     struct image_save *s = h->data;
 
@@ -530,7 +531,7 @@ static void on_read(uv_stream_t *h, ssize_t n, const uv_buf_t *buf)
             s->r = (int)n;
             (void)err_errno(&s->err, (int)n, "read what is packed");
         }
-        maybe_finish(s);
+        save_finish_when_ready(s);
         return;
     }
     if (s->events->on_bytes(s->data, buf->base, (size_t)n)) {
@@ -545,7 +546,7 @@ void image_save_resume(struct image_save *s)
         return;
     s->paused = false;
     if (s->pipe_open && !s->pipe_ended)
-        (void)uv_read_start((uv_stream_t *)&s->pipe, alloc_piece, on_read);
+        (void)uv_read_start((uv_stream_t *)&s->pipe, alloc_piece, on_pipe_read);
     else if (!s->pipe_open && !s->in_job && s->at <= s->file_count)
         save_job(s, work_piece, after_piece);
 }
@@ -570,11 +571,11 @@ static int open_pipe(struct image_save *s, struct err *err)
         (void)close(fds[0]);
         return err_errno(err, r, "image");
     }
-    r = uv_read_start((uv_stream_t *)&s->pipe, alloc_piece, on_read);
+    r = uv_read_start((uv_stream_t *)&s->pipe, alloc_piece, on_pipe_read);
     return r < 0 ? err_errno(err, r, "image") : 0;
 }
 
-static int pack(struct image_save *s, struct image_work *work, struct err *err)
+static int save_start_worker(struct image_save *s, struct image_work *work, struct err *err)
 {
     static const struct image_worker_events events = {.on_msg = on_worker_msg,
                                                       .on_end = on_worker_end};
@@ -594,7 +595,7 @@ static int pack(struct image_save *s, struct image_work *work, struct err *err)
     return image_worker_start(s->im, work, &events, s, &s->worker, err);
 }
 
-static void on_image(void *data, int r, struct image *image, const struct err *err)
+static void on_image_ready(void *data, int r, struct image *image, const struct err *err)
 {
     struct image_save *s = data;
     const char *layers[IMAGE_LAYERS_MAX + 1];
@@ -616,10 +617,10 @@ static void on_image(void *data, int r, struct image *image, const struct err *e
     if (r == 0 && n == 0)
         r = err_set(&own, -EINVAL, "the image has no layers");
     if (r == 0)
-        r = pack(s, &work, &own);
+        r = save_start_worker(s, &work, &own);
     image_free(image);
     if (r < 0)
-        finish(s, r, &own);
+        save_finish(s, r, &own);
 }
 
 int images_export(struct images *im, const char *name, const struct image_save_events *events,
@@ -630,18 +631,18 @@ int images_export(struct images *im, const char *name, const struct image_save_e
 
     if (s == NULL)
         return err->code;
-    r = images_ready(im, name, on_image, s, err);
+    r = images_ready(im, name, on_image_ready, s, err);
     if (r < 0) {
         s->told = true;
         save_free(s);
         return r;
     }
-    s->in_job = true; /* on_image comes back */
+    s->in_job = true; /* on_image_ready clears it */
     *ret = s;
     return 0;
 }
 
-/* What a worker makes of a sandbox's files. */
+/* Starts a worker that reads the files of a sandbox. */
 static int read_sandbox(struct images *im, enum launch_work kind, const char *sandbox_id,
                         const struct spec *spec, const struct image_save_events *events, void *data,
                         struct image_save **ret, struct err *err)
@@ -661,16 +662,19 @@ static int read_sandbox(struct images *im, enum launch_work kind, const char *sa
                        "the sandbox's root is a directory of the host's, which is no image");
     if (spec->image_layers == NULL)
         base[n++] = image_builtin_name(BUILTIN_ROOT);
-    /* Mount points and the shim: nobody has changed them, and nobody exports them. */
+    /*
+     * The base layer (mount points, shim) is compared as well, so that it does not count as a
+     * change. An export leaves it out.
+     */
     if (kind == LAUNCH_WORK_CHANGES)
         base[n++] = image_builtin_name(BUILTIN_BASE);
     s = save_new(im, events, data, err);
     if (s == NULL)
         return err->code;
-    r = pack(s, &work, err);
+    r = save_start_worker(s, &work, err);
     if (r < 0) {
         s->told = true;
-        let_go(s);
+        save_free_when_idle(s);
         return r;
     }
     *ret = s;

@@ -1,4 +1,7 @@
-/* A worker for archives, from the request to the launcher to its last word. */
+/*
+ * One worker process for archives, from the request to the launcher to the worker's last message.
+ * Runs on the event loop of images_new.
+ */
 #include <errno.h>
 #include <fcntl.h>
 #include <stdio.h>
@@ -16,19 +19,21 @@
 
 enum {
     ID_LEN = 24,
-    TURN_MSGS = 32, /* of one worker in one turn of the loop: it may be as fast as we are */
+    TURN_MSGS =
+        32, /* messages of one worker handled at a time; a fast worker must not starve the loop */
 };
 
 struct image_worker {
-    struct images *im; /* held */
+    struct images *im; /* counted reference */
     char id[ID_LEN + 1];
     enum launch_work kind;
-    struct worker_msg start; /* sent when the worker is there */
-    struct worker_msg done;  /* DONE or FAILED, once it has said so */
-    int fd;                  /* owned; of the archive, until it is sent */
+    struct worker_msg start; /* sent as soon as the worker runs */
+    struct worker_msg done;  /* the DONE or FAILED message, once received */
+    int fd;                  /* owned; the archive, until it is sent to the worker */
     int sock, pidfd;         /* owned */
     uv_poll_t poll;
-    bool polling, launching; /* launching: the launcher's answer is awaited, and refers to us */
+    bool polling,
+        launching; /* launching: the launcher's reply is pending, with a pointer to this */
     bool dropped, ended;
     const struct image_worker_events *events;
     void *data;
@@ -59,11 +64,11 @@ static void on_poll_closed(uv_handle_t *h)
     worker_free(h->data);
 }
 
-/* Ends with everything of it, when nothing refers to it any more. */
+/* Closes the worker's handles and frees it; deferred while the launcher's reply is pending. */
 static void worker_close(struct image_worker *w)
 {
     if (w->launching)
-        return; /* on_launched goes on */
+        return; /* on_launcher_worker continues */
     if (w->polling) {
         w->polling = false;
         uv_close((uv_handle_t *)&w->poll, on_poll_closed);
@@ -78,7 +83,7 @@ static void on_verb_done(void *data, int r, const struct launch_reply *reply, in
     (void)r;
     (void)reply;
     (void)fds;
-    (void)err; /* it was gone already, or the launcher is */
+    (void)err; /* the worker has gone already, or the launcher has */
     images_release(data);
 }
 
@@ -93,8 +98,8 @@ static void send_drop(struct image_worker *w)
         images_release(w->im);
 }
 
-/* on_end is told once; a layer's worker stays for who commits it. */
-static void end(struct image_worker *w, int r, const struct err *err)
+/* Calls on_end once. The worker of a layer is kept until it is committed or dropped. */
+static void worker_end(struct image_worker *w, int r, const struct err *err)
 {
     if (w->ended || w->dropped)
         return;
@@ -116,7 +121,7 @@ void image_worker_drop(struct image_worker *w)
     worker_close(w);
 }
 
-static void on_message(struct image_worker *w, const struct worker_msg *m)
+static void on_worker_message(struct image_worker *w, const struct worker_msg *m)
 {
     struct err err = ERR_NONE;
 
@@ -128,7 +133,7 @@ static void on_message(struct image_worker *w, const struct worker_msg *m)
         return;
     case WORKER_DONE:
         w->done = *m;
-        return; /* its end follows: before that, what it has made may change */
+        return; /* EOF follows; the worker's files may change until then */
     case WORKER_FAILED:
         if (m->name[0] != '\0')
             (void)err_set(&err, m->code, "entry '%.200s': %.240s", m->name, m->text);
@@ -145,10 +150,10 @@ static void on_message(struct image_worker *w, const struct worker_msg *m)
         (void)err_set(&err, -EPROTO, "the worker has said what is not for it to say");
         break;
     }
-    end(w, err.code, &err);
+    worker_end(w, err.code, &err);
 }
 
-static void on_readable(uv_poll_t *h, int status, int events)
+static void on_socket_readable(uv_poll_t *h, int status, int events)
 {
     struct image_worker *w = h->data;
     struct worker_msg *m = malloc(sizeof(*m)); /* too large for a stack frame of a loop */
@@ -156,37 +161,40 @@ static void on_readable(uv_poll_t *h, int status, int events)
     int r = m != NULL ? 1 : -ENOMEM, heard = 0;
 
     (void)events;
-    /* Whatever the status: which error it is says the read, and what was said before it. */
+    /* The read itself gives the errno, after any messages still queued. */
     while (r == 1 && heard++ < TURN_MSGS && !w->ended && !w->dropped) {
         int fd = FD_NONE;
 
         r = worker_msg_recv(w->sock, m, &fd, &err);
         if (fd >= 0)
-            (void)close(fd); /* it has nothing to hand over */
+            (void)close(fd); /* workers have no fd to send */
         if (r == 1)
-            on_message(w, m);
+            on_worker_message(w, m);
     }
     free(m);
     if (!w->ended && !w->dropped && status < 0 && (r == -EAGAIN || r == 1)) {
-        int again = uv_poll_start(h, UV_READABLE, on_readable); /* which an error has stopped */
+        int again =
+            uv_poll_start(h, UV_READABLE,
+                          on_socket_readable); /* libuv has stopped polling because of the error */
 
         r = again < 0 ? again : r;
     }
     if (r == -EAGAIN || r == 1 || w->dropped)
         return;
     if (r == 0 && w->done.type == WORKER_DONE)
-        end(w, 0, NULL);
+        worker_end(w, 0, NULL);
     else if (r == 0)
-        end(w,
+        worker_end(
+            w,
             err_set(&err, -ECHILD,
                     "limit imageWorkerMemory: the worker was killed, for want of memory if the log "
                     "has no other reason"),
             &err);
     else
-        end(w, err.code < 0 ? r : err_errno(&err, r, "worker"), &err);
+        worker_end(w, err.code < 0 ? r : err_errno(&err, r, "worker"), &err);
 }
 
-static int begin(struct image_worker *w, int fds[2], struct err *err)
+static int worker_begin(struct image_worker *w, int fds[2], struct err *err)
 {
     int r;
 
@@ -199,18 +207,18 @@ static int begin(struct image_worker *w, int fds[2], struct err *err)
         return err_errno(err, r, "worker");
     w->poll.data = w;
     w->polling = true;
-    r = uv_poll_start(&w->poll, UV_READABLE, on_readable);
+    r = uv_poll_start(&w->poll, UV_READABLE, on_socket_readable);
     if (r < 0)
         return err_errno(err, r, "worker");
     r = worker_msg_send(w->sock, &w->start, w->fd, err);
     if (w->fd >= 0)
         (void)close(take_fd(&w->fd));
-    /* One that could not even start tells why. */
+    /* If the worker could not even start, its FAILED message tells the cause. */
     return r == -EPIPE || r == -ECONNRESET ? 0 : r;
 }
 
-static void on_launched(void *data, int r, const struct launch_reply *reply, int fds[2],
-                        const struct err *err)
+static void on_launcher_worker(void *data, int r, const struct launch_reply *reply, int fds[2],
+                               const struct err *err)
 {
     struct image_worker *w = data;
     struct err own = ERR_NONE;
@@ -224,11 +232,11 @@ static void on_launched(void *data, int r, const struct launch_reply *reply, int
         return;
     }
     if (r == 0) {
-        r = begin(w, fds, &own);
+        r = worker_begin(w, fds, &own);
         err = &own;
     }
     if (r < 0)
-        end(w, r, err);
+        worker_end(w, r, err);
 }
 
 static int make_id(char id[ID_LEN + 1])
@@ -289,7 +297,7 @@ int image_worker_start(struct images *im, struct image_work *work,
     if (r < 0)
         (void)err_errno(err, r, "worker");
     else
-        r = images_send(im, &b, on_launched, w, err);
+        r = images_send(im, &b, on_launcher_worker, w, err);
     if (r < 0) {
         worker_free(w);
         return r;
@@ -311,7 +319,7 @@ int image_worker_take(struct image_worker *w, int fd, struct err *err)
     return worker_msg_send(w->sock, &m, fd, err);
 }
 
-/* For who closes all: on_end, as when the worker had been killed. */
+/* For images_close: calls on_end of every worker, as if the worker had been killed. */
 void image_workers_end(struct images *im)
 {
     struct err err = ERR_NONE;
@@ -320,17 +328,17 @@ void image_workers_end(struct images *im)
     for (struct image_worker *w = im->workers, *next; w != NULL; w = next) {
         next = w->next;
         if (!w->ended)
-            end(w, err.code, &err);
+            worker_end(w, err.code, &err);
     }
 }
 
-/* ---- giving a layer its name ---- */
+/* ---- committing a layer under its name ---- */
 
 enum { COMMIT_AGAIN_MS = 5, COMMIT_AGAIN_MOST = 80 };
 
 struct commit {
-    struct images *im;          /* held */
-    char id[LAUNCH_ID_MAX + 1]; /* the worker's */
+    struct images *im;          /* counted reference */
+    char id[LAUNCH_ID_MAX + 1]; /* id of the worker */
     char name[LAUNCH_LAYER_NAME + 1];
     int64_t bytes;
     images_done_cb cb;
@@ -349,7 +357,7 @@ static void on_commit_closed(uv_handle_t *h)
 
 static void commit_done(struct commit *c, int r, const struct err *err)
 {
-    /* Somebody else has made the same one meanwhile. */
+    /* -EEXIST: another worker has committed the same layer meanwhile. */
     if (r == -EEXIST || r == 0) {
         r = image_names_add(&c->im->present, c->name);
         err = NULL;
@@ -360,7 +368,7 @@ static void commit_done(struct commit *c, int r, const struct err *err)
 
 static int commit_ask(struct commit *c, struct err *err);
 
-static void on_commit_again(uv_timer_t *h)
+static void on_commit_retry(uv_timer_t *h)
 {
     struct commit *c = h->data;
     struct err err = ERR_NONE;
@@ -370,8 +378,8 @@ static void on_commit_again(uv_timer_t *h)
         commit_done(c, r, &err);
 }
 
-static void on_committed(void *data, int r, const struct launch_reply *reply, int fds[2],
-                         const struct err *err)
+static void on_launcher_committed(void *data, int r, const struct launch_reply *reply, int fds[2],
+                                  const struct err *err)
 {
     struct commit *c = data;
 
@@ -381,7 +389,7 @@ static void on_committed(void *data, int r, const struct launch_reply *reply, in
         commit_done(c, r, err);
         return;
     }
-    (void)uv_timer_start(&c->again, on_commit_again, c->wait_ms, 0);
+    (void)uv_timer_start(&c->again, on_commit_retry, c->wait_ms, 0);
     if (c->wait_ms < COMMIT_AGAIN_MOST)
         c->wait_ms *= 2;
 }
@@ -396,7 +404,8 @@ static int commit_ask(struct commit *c, struct err *err)
     launch_put_string(&b, TAG_IMAGE_LAYER, c->name);
     launch_put_number(&b, TAG_BYTES, (uint64_t)c->bytes);
     r = launch_end(&b);
-    return r < 0 ? err_errno(err, r, "layer") : images_send(c->im, &b, on_committed, c, err);
+    return r < 0 ? err_errno(err, r, "layer")
+                 : images_send(c->im, &b, on_launcher_committed, c, err);
 }
 
 int image_worker_commit(struct image_worker *w, const char *name, int64_t bytes, images_done_cb cb,
@@ -422,7 +431,7 @@ int image_worker_commit(struct image_worker *w, const char *name, int64_t bytes,
     (void)uv_timer_init(c->im->config.loop, &c->again);
     c->again.data = c;
     images_hold(c->im);
-    w->dropped = true; /* the launcher has no more of it */
+    w->dropped = true; /* the launcher owns the worker's tree from now on */
     worker_close(w);
     return 0;
 }

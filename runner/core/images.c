@@ -1,5 +1,7 @@
-/* The store as a whole: finding, listing, naming, removing, and what nobody needs any more. Loading
- * and saving are in images-load.c and images-save.c. */
+/*
+ * The image service as a whole: finds, lists, names and removes images, and sweeps unused blobs and
+ * layers. Loads and saves are in images-load.c and images-save.c.
+ */
 
 #include "core/images.h"
 
@@ -24,7 +26,7 @@
 
 enum {
     LAYER_LIST_MAX = 64 << 20,
-    SWEEP_RETRY_MS = 500, /* after one that could not do all of it */
+    SWEEP_RETRY_MS = 500, /* delay after a sweep that could not remove everything */
 };
 
 /* ---- names ---- */
@@ -88,7 +90,7 @@ void image_names_done(struct image_names *n)
     *n = (struct image_names){.list = NULL};
 }
 
-/* ---- the whole ---- */
+/* ---- lifecycle ---- */
 
 int images_new(const struct images_config *config, struct images **ret, struct err *err)
 {
@@ -103,7 +105,7 @@ int images_new(const struct images_config *config, struct images **ret, struct e
         free(im);
         return r;
     }
-    im->busy = 1;                                  /* the owner's */
+    im->busy = 1; /* reference of the owner, dropped by images_close */
     (void)uv_timer_init(config->loop, &im->retry); /* cannot fail */
     im->retry.data = im;
     *ret = im;
@@ -155,14 +157,14 @@ void images_emit(struct images *im, const char *type, const char *id, const char
 
 /* ---- jobs ---- */
 
-static void on_work(uv_work_t *req)
+static void on_pool_work(uv_work_t *req)
 {
     struct job *j = req->data;
 
     j->r = j->work(j);
 }
 
-static void on_worked(uv_work_t *req, int status)
+static void on_pool_done(uv_work_t *req, int status)
 {
     struct job *j = req->data;
     struct images *im = j->im;
@@ -183,8 +185,8 @@ void job_start(struct images *im, struct job *j, int (*work)(struct job *),
     j->err = (struct err)ERR_NONE;
     j->req.data = j;
     images_hold(im);
-    /* It fails only for a job without work. */
-    (void)uv_queue_work(im->config.loop, &j->req, on_work, on_worked);
+    /* Fails only for a job without a work function. */
+    (void)uv_queue_work(im->config.loop, &j->req, on_pool_work, on_pool_done);
 }
 
 /* ---- finding ---- */
@@ -195,7 +197,7 @@ struct finding {
     struct image *image; /* owned */
     struct image **list; /* owned */
     size_t count;
-    bool ready; /* its layers, too */
+    bool ready; /* its layers are wanted as well */
     image_cb cb;
     image_list_cb list_cb;
     void *data;
@@ -231,15 +233,15 @@ static int work_find_image(struct job *j)
     return image_store_find(j->im->store, f->name, &f->image, &j->err);
 }
 
-static void answer(struct finding *f, int r, const struct err *err)
+static void finding_finish(struct finding *f, int r, const struct err *err)
 {
     f->cb(f->data, r, r < 0 ? NULL : take(f->image), err);
     finding_free(f);
 }
 
-static void on_layered(void *data, int r, const struct err *err)
+static void on_finding_layered(void *data, int r, const struct err *err)
 {
-    answer(data, r, err);
+    finding_finish(data, r, err);
 }
 
 static int open_blob(void *data, size_t i, struct err *err)
@@ -260,18 +262,19 @@ static bool all_there(const struct images *im, const struct image *image)
 
 static void after_find(struct job *j)
 {
-    static const struct layering_events events = {.open_blob = open_blob, .on_done = on_layered};
+    static const struct layering_events events = {.open_blob = open_blob,
+                                                  .on_done = on_finding_layered};
     struct finding *f = (struct finding *)(void *)j;
     struct layering *unused;
     int r = j->r;
 
     if (r < 0 || !f->ready || all_there(j->im, f->image)) {
-        answer(f, r, &j->err);
+        finding_finish(f, r, &j->err);
         return;
     }
     r = layering_start(j->im, f->image, &events, f, &unused, &j->err);
     if (r < 0)
-        answer(f, r, &j->err);
+        finding_finish(f, r, &j->err);
 }
 
 static int find_image(struct images *im, const char *name, bool ready, image_cb cb, void *data,
@@ -326,7 +329,7 @@ int images_list(struct images *im, image_list_cb cb, void *data, struct err *err
     return 0;
 }
 
-/* ---- layers that are there ---- */
+/* ---- unpacked layers ---- */
 
 struct listing {
     struct job job;
@@ -334,7 +337,7 @@ struct listing {
     void *data;
 };
 
-/* The launcher's offset in it is ours, too: at its end. */
+/* The fd shares the launcher's file offset, which is at the end. */
 static int read_list(int fd, char **ret, size_t *ret_len, struct err *err)
 {
     if (lseek(fd, 0, SEEK_SET) < 0)
@@ -342,7 +345,7 @@ static int read_list(int fd, char **ret, size_t *ret_len, struct err *err)
     return file_read_fd(fd, LAYER_LIST_MAX, ret, ret_len, err);
 }
 
-static int take_list(struct images *im, int fd, struct err *err)
+static int read_present_layers(struct images *im, int fd, struct err *err)
 {
     auto_free char *text = NULL;
     size_t len = 0;
@@ -373,7 +376,7 @@ static void on_layer_list(void *data, int r, const struct launch_reply *reply, i
 
     (void)reply;
     if (r == 0) {
-        r = take_list(im, fds[0], &own);
+        r = read_present_layers(im, fds[0], &own);
         err = &own;
     }
     l->cb(l->data, r, err);
@@ -395,8 +398,8 @@ static void after_nothing(struct job *j)
     free(l);
 }
 
-/* Anew, whatever is known. */
-static int ask_layers(struct images *im, struct listing *l, struct err *err)
+/* Asks the launcher for its list of layers, even if one is known already. */
+static int request_layer_list(struct images *im, struct listing *l, struct err *err)
 {
     auto_buf struct buf b = BUF_INIT(LAUNCH_SIZE_MAX);
     int r;
@@ -425,7 +428,7 @@ int images_list_layers(struct images *im, images_done_cb cb, void *data, struct 
         job_start(im, &l->job, work_nothing, after_nothing);
         return 0;
     }
-    r = ask_layers(im, l, err);
+    r = request_layer_list(im, l, err);
     if (r < 0)
         free(l);
     return r;
@@ -494,7 +497,7 @@ int images_tag(struct images *im, const char *name, const char *new_name, images
     return 0;
 }
 
-/* ---- who is used ---- */
+/* ---- images and layers in use by sandboxes ---- */
 
 void images_used(struct images *im, const struct spec *spec)
 {
@@ -506,7 +509,7 @@ void images_used(struct images *im, const struct spec *spec)
     for (char **l = spec->image_layers; r == 0 && l != NULL && *l != NULL; l++)
         r = image_names_add(&im->used, *l);
     if (r < 0)
-        abort(); /* what is left out would be removed */
+        abort(); /* sweeping with an incomplete list would remove layers in use */
 }
 
 static void gather_used(struct images *im)
@@ -521,14 +524,14 @@ struct removing {
     struct job job;
     char *name; /* owned; NULL = prune */
     bool force, all;
-    bool owed;               /* not all could be removed now: once more, after a while */
-    struct image_names used; /* owned; what job->im->used said */
+    bool owed;               /* some of it could not be removed; another sweep follows */
+    struct image_names used; /* owned; copy of job->im->used */
     struct store_removal done;
     int64_t bytes;
-    images_removed_cb cb; /* NULL: nobody waits */
+    images_removed_cb cb; /* NULL: a sweep, without a caller */
     void *data;
-    char **keep; /* owned; layers that images have */
-    int alone;   /* owned; nobody makes a layer while it is open */
+    char **keep; /* owned; layers of all images */
+    int alone;   /* owned; exclusive lock: no layer is made while it is open */
 };
 
 static bool is_used(void *data, const char *id)
@@ -552,7 +555,7 @@ static int work_remove(struct job *j)
     return rm->alone < 0 && rm->alone != FD_NONE ? rm->alone : 0;
 }
 
-static void on_retry(uv_timer_t *h)
+static void on_sweep_retry(uv_timer_t *h)
 {
     images_sweep_soon(h->data);
 }
@@ -571,7 +574,7 @@ static void removing_free(struct removing *rm)
     free(rm);
     im->sweeping--;
     if (owed && !im->closing)
-        (void)uv_timer_start(&im->retry, on_retry, SWEEP_RETRY_MS, 0);
+        (void)uv_timer_start(&im->retry, on_sweep_retry, SWEEP_RETRY_MS, 0);
     else if (im->sweep_asked)
         images_sweep_soon(im);
     images_release(im);
@@ -605,7 +608,7 @@ static void on_layer_removed(void *data, int r, const struct launch_reply *reply
     images_release(data);
 }
 
-/* Whether it was sent. */
+/* Returns true if the request was sent. */
 static bool remove_layer(struct images *im, const char *name)
 {
     auto_buf struct buf b = BUF_INIT(LAUNCH_SIZE_MAX);
@@ -618,8 +621,10 @@ static bool remove_layer(struct images *im, const char *name)
     return true;
 }
 
-/* What neither an image nor a sandbox has. The launcher does one request after the other, so
- * whoever may make a layer again comes behind the removal. */
+/*
+ * Removes the layers that neither an image nor a sandbox uses. The launcher handles requests in
+ * order, so a layer made again later is not affected by this removal.
+ */
 static void on_all_layers(void *data, int r, const struct err *err)
 {
     struct removing *rm = data;
@@ -631,7 +636,7 @@ static void on_all_layers(void *data, int r, const struct err *err)
         finish_removal(rm, r, err);
         return;
     }
-    gather_used(im); /* as of now: a sandbox may have come */
+    gather_used(im); /* gathered now, because a sandbox may have been created meanwhile */
     for (char **k = rm->keep; r == 0 && k != NULL && *k != NULL; k++)
         r = image_names_add(&keep, *k);
     for (size_t i = 0; r == 0 && i < im->present.count;) {
@@ -641,7 +646,7 @@ static void on_all_layers(void *data, int r, const struct err *err)
             orphans |= !image_names_has(&keep, name);
             i++;
         } else if (rm->owed || !remove_layer(im, name)) {
-            rm->owed = true; /* its queue is full: this one and those behind it stay for now */
+            rm->owed = true; /* the launcher's queue is full: the remaining layers stay for now */
             i++;
         } else {
             image_names_drop(&im->present, name);
@@ -658,7 +663,7 @@ static void after_remove(struct job *j)
     struct listing *l = NULL;
 
     if (j->r < 0 || rm->alone < 0) {
-        rm->owed = j->r == 0; /* somebody is at work */
+        rm->owed = j->r == 0; /* a load or another sweep holds the lock */
         finish_removal(rm, j->r, &j->err);
         return;
     }
@@ -667,7 +672,7 @@ static void after_remove(struct job *j)
         l->cb = on_all_layers;
         l->data = rm;
     }
-    if (l == NULL || ask_layers(j->im, l, &j->err) < 0) {
+    if (l == NULL || request_layer_list(j->im, l, &j->err) < 0) {
         free(l);
         rm->owed = true;
         finish_removal(rm, 0, NULL);
@@ -728,7 +733,7 @@ void images_sweep_soon(struct images *im)
 
     im->sweep_asked = true;
     if (im->sweeping > 0 || im->closing || im->loads > 0)
-        return; /* who is at work does it at its end */
+        return; /* the load or removal in progress starts the sweep when it ends */
     rm = calloc(1, sizeof(*rm));
     if (rm != NULL)
         (void)start_removal(im, NULL, rm, NULL);
@@ -756,8 +761,8 @@ static int work_usage(struct job *j)
     return image_store_usage(j->im->store, &c->usage.blob_bytes, &c->usage.images, &j->err);
 }
 
-static void on_sizes(void *data, int r, const struct launch_reply *reply, int fds[2],
-                     const struct err *err)
+static void on_layer_sizes(void *data, int r, const struct launch_reply *reply, int fds[2],
+                           const struct err *err)
 {
     struct counting *c = data;
     struct images *im = c->job.im;
@@ -787,7 +792,7 @@ static void after_usage(struct job *j)
     if (r == 0)
         r = launch_end(&b);
     if (r == 0)
-        r = images_send(j->im, &b, on_sizes, c, &j->err);
+        r = images_send(j->im, &b, on_layer_sizes, c, &j->err);
     if (r == 0) {
         images_hold(j->im);
         return;

@@ -16,25 +16,27 @@
 
 enum { CLASSES = 4 };
 
-/* Of a family, marked or not. */
+/* Ready sockets of one address family, marked or unmarked. */
 struct net_socket_class {
-    struct net_sockets *pool; /* it is part of */
+    struct net_sockets *pool; /* the pool that contains this */
     int family;               /* 4 or 6 */
     enum net_socket_mark mark;
     int fds[NET_SOCKETS_READY];
-    unsigned count; /* of fds, which are owned */
-    /* How many are to be ready: none for the first connection, as it may stay the only one, then
-     * twice as many each time that the launcher is asked. */
+    unsigned count; /* number of fds, all owned */
+    /*
+     * Target number of ready sockets. It is 0 for the first connection, which may stay the only
+     * one, and doubles with every request to the launcher.
+     */
     unsigned keep;
-    unsigned most;  /* to be asked for at once */
-    unsigned epoch; /* what was asked for in an earlier one is of no use */
+    unsigned most;  /* largest number in one request */
+    unsigned epoch; /* sockets requested in an earlier epoch are closed */
     bool asking;
     struct net_socket_wait *first, **last;
     unsigned waiting;
 };
 
 struct net_sockets {
-    struct sandbox *s; /* borrowed: it owns this */
+    struct sandbox *s; /* borrowed: the sandbox owns this */
     struct deadline idle;
     struct net_socket_class classes[CLASSES];
 };
@@ -52,9 +54,9 @@ static struct net_socket_class *class_of(struct net_sockets *p, int family,
     return &p->classes[2 * (mark == NET_SOCKET_MARKED) + (family == 6)];
 }
 
-/* ---- those that are ready ---- */
+/* ---- ready sockets ---- */
 
-static void drop(struct net_socket_class *c)
+static void class_close_fds(struct net_socket_class *c)
 {
     c->pool->s->sup->spare_sockets -= c->count;
     while (c->count > 0)
@@ -63,36 +65,36 @@ static void drop(struct net_socket_class *c)
     c->most = NET_SOCKETS_READY;
 }
 
-static void on_idle(struct deadline *d)
+static void on_pool_idle(struct deadline *d)
 {
     struct net_sockets *p =
         (struct net_sockets *)(void *)((char *)d - offsetof(struct net_sockets, idle));
 
     for (int i = 0; i < CLASSES; i++)
-        drop(&p->classes[i]);
+        class_close_fds(&p->classes[i]);
 }
 
-static void keep(struct net_socket_class *c, int *fd)
+static void class_keep_fd(struct net_socket_class *c, int *fd)
 {
     struct supervisor *sup = c->pool->s->sup;
 
     if (c->pool->s->channel == NULL || c->count >= c->keep ||
         sup->spare_sockets >= sup->limits.spare_sockets)
-        return; /* who brought it closes it */
+        return; /* the caller closes it */
     c->fds[c->count++] = take_fd(fd);
     sup->spare_sockets++;
 }
 
-/* A connection comes. */
-static void touch(struct net_sockets *p)
+/* Restarts the idle timer: a connection has been requested. */
+static void pool_restart_idle(struct net_sockets *p)
 {
     struct gateway *g = p->s->sup->gateway;
 
     if (g != NULL && p->s->channel != NULL)
-        deadline_set(gateway_poller(g), &p->idle, NET_SOCKETS_MS, on_idle);
+        deadline_set(gateway_poller(g), &p->idle, NET_SOCKETS_MS, on_pool_idle);
 }
 
-/* ---- those who wait ---- */
+/* ---- waiters ---- */
 
 static void wait_push(struct net_socket_class *c, struct net_socket_wait *w)
 {
@@ -118,7 +120,7 @@ void net_socket_forget(struct net_socket_wait *w)
     w->class = NULL;
 }
 
-static void tell_first(struct net_socket_class *c, int r, const struct err *err)
+static void complete_first(struct net_socket_class *c, int r, const struct err *err)
 {
     struct net_socket_wait *w = c->first;
 
@@ -126,28 +128,28 @@ static void tell_first(struct net_socket_class *c, int r, const struct err *err)
     w->cb(w, r, err);
 }
 
-/* All who wait now; who waits again meanwhile is behind them. */
-static void tell_all(struct net_socket_class *c, int r, const struct err *err)
+/* Completes the present waiters; a callback may queue a new waiter, which stays. */
+static void complete_all(struct net_socket_class *c, int r, const struct err *err)
 {
     for (unsigned n = c->waiting; n > 0 && c->first != NULL; n--)
-        tell_first(c, r, err);
+        complete_first(c, r, err);
 }
 
-/* ---- the launcher ---- */
+/* ---- requests to the launcher ---- */
 
-static void ask_more(struct net_socket_class *c);
+static void class_request_more(struct net_socket_class *c);
 
-static void use(struct net_socket_class *c, const struct asked *a, int *fds)
+static void class_use_fds(struct net_socket_class *c, const struct asked *a, int *fds)
 {
     for (unsigned i = 0; a->epoch == c->epoch && i < LAUNCH_REPLY_FDS_MAX && fds[i] >= 0; i++)
         if (c->first != NULL)
-            tell_first(c, take_fd(&fds[i]), NULL);
+            complete_first(c, take_fd(&fds[i]), NULL);
         else
-            keep(c, &fds[i]);
+            class_keep_fd(c, &fds[i]);
 }
 
-static void on_answer(void *data, int r, const struct launch_reply *reply, int *fds,
-                      const struct err *err)
+static void on_launcher_sockets(void *data, int r, const struct launch_reply *reply, int *fds,
+                                const struct err *err)
 {
     struct asked *a = data;
     struct net_socket_class *c = a->class;
@@ -160,20 +162,22 @@ static void on_answer(void *data, int r, const struct launch_reply *reply, int *
         err = &own;
     }
     if (r == 0)
-        use(c, a, fds);
+        class_use_fds(c, a, fds);
     else if (r == -EMFILE && a->count > 1)
-        c->most = 1; /* there is no room for so many, but perhaps for one */
+        c->most = 1; /* the fd limit does not allow that many, but perhaps one */
     else
-        tell_all(c, r, err);
+        complete_all(c, r, err);
     if (c->first != NULL)
-        ask_more(c);
+        class_request_more(c);
     sandbox_unref(a->s);
     free(a);
 }
 
-/* How many more may be kept ready. A run that ends gets what was asked for, and leaves nothing to
- * the next. */
-static unsigned more_of(const struct net_socket_class *c)
+/*
+ * Number of ready sockets still wanted. A sandbox that is stopping gets only sockets that are
+ * waited for, since ready ones must not outlive its run.
+ */
+static unsigned sockets_wanted(const struct net_socket_class *c)
 {
     const struct supervisor *sup = c->pool->s->sup;
     unsigned more, room;
@@ -186,10 +190,10 @@ static unsigned more_of(const struct net_socket_class *c)
     return more < room ? more : room;
 }
 
-static int ask(struct net_socket_class *c, struct err *err)
+static int class_request(struct net_socket_class *c, struct err *err)
 {
     struct sandbox *s = c->pool->s;
-    unsigned count = c->waiting + more_of(c);
+    unsigned count = c->waiting + sockets_wanted(c);
     auto_buf struct buf b = BUF_INIT(0);
     struct asked *a;
     int r;
@@ -210,7 +214,7 @@ static int ask(struct net_socket_class *c, struct err *err)
         launch_put_number(&b, TAG_MARK, 1);
     r = launch_end(&b);
     if (r == 0)
-        r = launcher_client_send(s->sup->launcher, &b, on_answer, a, err);
+        r = launcher_client_send(s->sup->launcher, &b, on_launcher_sockets, a, err);
     if (r < 0) {
         free(a);
         return r;
@@ -223,21 +227,21 @@ static int ask(struct net_socket_class *c, struct err *err)
     return 0;
 }
 
-static void ask_more(struct net_socket_class *c)
+static void class_request_more(struct net_socket_class *c)
 {
     struct err err = ERR_NONE;
     int r;
 
     if (c->asking)
         return;
-    r = ask(c, &err);
+    r = class_request(c, &err);
     if (r < 0)
-        tell_all(c, r, &err);
+        complete_all(c, r, &err);
 }
 
-/* ---- the sandbox's side ---- */
+/* ---- interface ---- */
 
-static struct net_sockets *of(struct sandbox *s)
+static struct net_sockets *pool_of(struct sandbox *s)
 {
     struct net_sockets *p = s->net_sockets;
 
@@ -268,20 +272,20 @@ int net_socket_take(struct sandbox *s, int family, enum net_socket_mark mark)
     if (p == NULL)
         return FD_NONE;
     c = class_of(p, family, mark);
-    touch(p);
+    pool_restart_idle(p);
     if (c->count == 0)
         return FD_NONE;
     fd = c->fds[--c->count];
     s->sup->spare_sockets--;
-    if (c->count < c->keep / 2) /* before they run out */
-        ask_more(c);
+    if (c->count < c->keep / 2) /* refills before the last one is used */
+        class_request_more(c);
     return fd;
 }
 
 int net_socket_wait(struct sandbox *s, int family, enum net_socket_mark mark,
                     struct net_socket_wait *w, net_socket_fn *cb, struct err *err)
 {
-    struct net_sockets *p = of(s);
+    struct net_sockets *p = pool_of(s);
     struct net_socket_class *c;
     int r;
 
@@ -291,24 +295,27 @@ int net_socket_wait(struct sandbox *s, int family, enum net_socket_mark mark,
     c = class_of(p, family, mark);
     *w = (struct net_socket_wait){.class = c, .cb = cb};
     wait_push(c, w);
-    touch(p);
-    r = c->asking ? 0 : ask(c, err);
+    pool_restart_idle(p);
+    r = c->asking ? 0 : class_request(c, err);
     if (r < 0)
         net_socket_forget(w);
     return r;
 }
 
-/* What was asked for before is of a namespace, or of rules, that nobody needs any more. */
-static void end_epoch(struct net_socket_class *c)
+/*
+ * Discards the ready sockets, and those still requested: they belong to an old namespace or to old
+ * rules.
+ */
+static void class_end_epoch(struct net_socket_class *c)
 {
     c->epoch++;
-    drop(c);
+    class_close_fds(c);
 }
 
 void net_sockets_close_marked(struct sandbox *s)
 {
     for (int family = 4; family <= 6 && s->net_sockets != NULL; family += 2)
-        end_epoch(class_of(s->net_sockets, family, NET_SOCKET_MARKED));
+        class_end_epoch(class_of(s->net_sockets, family, NET_SOCKET_MARKED));
 }
 
 void net_sockets_close(struct sandbox *s)
@@ -319,7 +326,7 @@ void net_sockets_close(struct sandbox *s)
         return;
     deadline_clear(&p->idle);
     for (int i = 0; i < CLASSES; i++)
-        end_epoch(&p->classes[i]);
+        class_end_epoch(&p->classes[i]);
 }
 
 void net_sockets_free(struct sandbox *s)

@@ -13,27 +13,28 @@
 #include "net/link.h"
 #include "net/over.h"
 
-static int prepare(void *data, struct net_box *box, struct err *err)
+static int ops_prepare(void *data, struct net_box *box, struct err *err)
 {
     return net_prepare(data, box, err);
 }
 
-static int add(void *data, struct net_box *box, int ns_fd, struct err *err)
+static int ops_add(void *data, struct net_box *box, int ns_fd, struct err *err)
 {
     return net_add(data, box, ns_fd, err);
 }
 
-static int forget(void *data, const struct net_box *box, struct err *err)
+static int ops_forget(void *data, const struct net_box *box, struct err *err)
 {
     return net_remove(data, box, err);
 }
 
-static int watch(void *data)
+static int ops_watch(void *data)
 {
     return net_watch(data);
 }
 
-static int restore(void *data, const struct net_box *const *boxes, size_t count, struct err *err)
+static int ops_restore(void *data, const struct net_box *const *boxes, size_t count,
+                       struct err *err)
 {
     struct err why = ERR_NONE;
     int r = net_restore(data, boxes, count, &why);
@@ -47,7 +48,7 @@ static int restore(void *data, const struct net_box *const *boxes, size_t count,
     if ((r & NET_RESTORED) != 0)
         log_warn("network",
                  "somebody has removed firewall rules of rind: put back for %zu sandboxes", count);
-    /* Once, however often it is tried again. */
+    /* Each change is logged once, however often restoring is retried. */
     if ((r & NET_CLOSED) != 0)
         log_error("network",
                   "firewall rules of sandboxes cannot be put back: %s; their links are down until "
@@ -59,17 +60,17 @@ static int restore(void *data, const struct net_box *const *boxes, size_t count,
            ((r & (NET_CLOSED | NET_OPENED)) != 0 ? NET_OPS_TURNED : 0);
 }
 
-static int wait_ms(void *data)
+static int ops_wait_ms(void *data)
 {
     return net_wait(data);
 }
 
-static const char *closed(void *data, uint32_t slot)
+static const char *ops_closed(void *data, uint32_t slot)
 {
     return net_closed(data, slot);
 }
 
-static void shut(void *data, uint32_t slot, const char *why)
+static void ops_shut(void *data, uint32_t slot, const char *why)
 {
     struct err err = ERR_NONE;
 
@@ -80,35 +81,35 @@ static void shut(void *data, uint32_t slot, const char *why)
         log_error("network", "the link of slot %u is down: %s", slot, why);
 }
 
-static int follow(void *data, struct net_box *box, int pidfd, struct err *err)
+static int ops_follow(void *data, struct net_box *box, int pidfd, struct err *err)
 {
     return net_follow(data, box, pidfd, err);
 }
 
-static int egress(void *data, const struct net_box *box, int ns_fd, enum egress_table table,
-                  struct err *err)
+static int ops_egress(void *data, const struct net_box *box, int ns_fd, enum egress_table table,
+                      struct err *err)
 {
     return net_egress(data, box, ns_fd, table, err);
 }
 
-static int resolver(void *data, unsigned index, struct sockaddr_storage *ret, struct err *err)
+static int ops_resolver(void *data, unsigned index, struct sockaddr_storage *ret, struct err *err)
 {
     return net_resolver(data, index, ret, err);
 }
 
-static int over(void *data, struct err *err)
+static int ops_over(void *data, struct err *err)
 {
     (void)data;
     return over_open(err);
 }
 
-static void said(const char *text)
+static void on_net_warning(const char *text)
 {
-    log_warn("network", "%s", text); /* something of the host's has been changed */
+    log_warn("network", "%s", text); /* a setting of the host has been changed */
 }
 
-/* Whether nobody has said it since the boot. Where that cannot be known it is said once more. */
-static bool is_news(const struct network *n, const char *ifname, int family)
+/* True if this was not logged since the last boot, or if that cannot be determined. */
+static bool is_first_since_boot(const struct network *n, const char *ifname, int family)
 {
     auto_close int dir = FD_NONE;
     auto_close int mark = FD_NONE;
@@ -123,14 +124,14 @@ static bool is_news(const struct network *n, const char *ifname, int family)
     return mark >= 0 || errno != EEXIST;
 }
 
-static void forwards(void *data, const char *ifname, int family, bool on)
+static void on_forwarding_change(void *data, const char *ifname, int family, bool on)
 {
     const struct network *n = data;
     const char *how = on ? "on" : "off";
 
     if (n->boot_dir == NULL)
         log_warn("network", "forwarding of %s switched %s for IPv%d", ifname, how, family);
-    else if (on && is_news(n, ifname, family))
+    else if (on && is_first_since_boot(n, ifname, family))
         log_warn("network",
                  "forwarding of %s switched on for IPv%d, while a sandbox needs it; not said again "
                  "before the next boot",
@@ -146,7 +147,7 @@ int network_open(struct network *n, const struct net_config *config, const char 
     int r;
 
     *n = (struct network){.net = NULL, .lock_dir = FD_NONE, .boot_dir = boot_dir};
-    /* The launcher makes it, too, when it is opened. */
+    /* The launcher creates this directory as well, when it starts. */
     n->lock_dir = open(CORE_IDS_DIR, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
     if (n->lock_dir < 0 && errno == ENOENT) {
         (void)mkdir(CORE_STATE_DIR, 0700);
@@ -156,8 +157,8 @@ int network_open(struct network *n, const struct net_config *config, const char 
     if (n->lock_dir < 0)
         return err_errno(err, -errno, "directory %s", CORE_IDS_DIR);
     own.lock_dir = n->lock_dir;
-    own.said = said;
-    own.forwards = forwards;
+    own.said = on_net_warning;
+    own.forwards = on_forwarding_change;
     own.forwards_data = n;
     r = net_new(&own, &n->net, err);
     if (r < 0) {
@@ -165,20 +166,20 @@ int network_open(struct network *n, const struct net_config *config, const char 
         return r;
     }
     n->ops = (struct launch_net_ops){.data = n->net,
-                                     .prepare = prepare,
-                                     .add = add,
-                                     .remove = forget,
+                                     .prepare = ops_prepare,
+                                     .add = ops_add,
+                                     .remove = ops_forget,
                                      .lingers = link_lingers,
                                      .erase = link_erase,
-                                     .watch = watch,
-                                     .wait = wait_ms,
-                                     .restore = restore,
-                                     .closed = closed,
-                                     .shut = shut,
-                                     .follow = follow,
-                                     .egress = egress,
-                                     .resolver = resolver,
-                                     .over = over};
+                                     .watch = ops_watch,
+                                     .wait = ops_wait_ms,
+                                     .restore = ops_restore,
+                                     .closed = ops_closed,
+                                     .shut = ops_shut,
+                                     .follow = ops_follow,
+                                     .egress = ops_egress,
+                                     .resolver = ops_resolver,
+                                     .over = ops_over};
     return 0;
 }
 

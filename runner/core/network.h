@@ -1,6 +1,9 @@
 #pragma once
 
-/* Puts net/ behind the launcher's table of network operations: only core/ knows both. */
+/*
+ * Implements the launcher's table of network operations with net/, which launch/ does not include
+ * itself. Runs in the process of the launcher: the daemon's launcher, or `rind run`.
+ */
 
 #include "launch/net-ops.h"
 #include "net/net.h"
@@ -15,10 +18,9 @@ struct network {
 };
 
 /*
- * config's lock_dir is not looked at: it is the id registry's, which is the host's. The struct must
- * stay where it is. boot_dir (borrowed; NULL: none): a directory that is new after each boot. With
- * it, that forwarding is on is said once for each interface, and not by each `rind run` anew; that
- * it is off again is then as it was.
+ * config's lock_dir is ignored: the host-wide id registry is used. *n must not be moved afterwards.
+ * boot_dir (borrowed; NULL: none): a directory that is emptied at boot. With it, switching on
+ * forwarding is logged as a warning once for each interface and boot, not by every `rind run`.
  */
 int network_open(struct network *n, const struct net_config *config, const char *boot_dir,
                  struct err *err);

@@ -23,7 +23,7 @@ struct network_entry {
     struct networks *networks;
     struct network_entry *next;
     char name[SPEC_NETWORK_MAX + 1];
-    struct volume_record record; /* when, by whom, labels */
+    struct volume_record record; /* creation time, creator, labels */
     bool internal;
 };
 
@@ -39,7 +39,7 @@ static void entry_free(struct network_entry *e)
     free(e);
 }
 
-static void add(struct networks *n, struct network_entry *e)
+static void networks_append(struct networks *n, struct network_entry *e)
 {
     e->networks = n;
     *n->last = e;
@@ -47,9 +47,9 @@ static void add(struct networks *n, struct network_entry *e)
     n->count++;
 }
 
-/* ---- their files: {"internal": false, "record": {…}} ---- */
+/* ---- files: {"internal": false, "record": {…}} ---- */
 
-static int save(const struct network_entry *e, struct err *err)
+static int network_save(const struct network_entry *e, struct err *err)
 {
     auto_buf struct buf text = BUF_INIT(LAUNCH_META_MAX + 1);
     auto_ptr(json_decref) json_t *record = NULL, *root = NULL;
@@ -65,7 +65,7 @@ static int save(const struct network_entry *e, struct err *err)
     return store_save_network(e->networks->sup->store, e->name, root, err);
 }
 
-static int decode(struct network_entry *e, const json_t *root, struct err *err)
+static int network_decode(struct network_entry *e, const json_t *root, struct err *err)
 {
     auto_free char *text = json_dumps(json_object_get(root, "record"), JSON_COMPACT);
 
@@ -75,20 +75,20 @@ static int decode(struct network_entry *e, const json_t *root, struct err *err)
     return volume_record_decode(text, strlen(text), &e->record, err);
 }
 
-static void on_stored(void *data, const char *name, json_t *root)
+static void on_network_stored(void *data, const char *name, json_t *root)
 {
     struct networks *n = data;
     struct network_entry *e = calloc(1, sizeof(*e));
     struct err err = ERR_NONE;
 
-    if (e == NULL || root == NULL || decode(e, root, &err) < 0) {
+    if (e == NULL || root == NULL || network_decode(e, root, &err) < 0) {
         log_warn("network", "the record of %s: %s, ignoring", name,
                  err.code < 0 ? err.msg : "cannot be read");
         free(e);
         return;
     }
     (void)snprintf(e->name, sizeof(e->name), "%s", name);
-    add(n, e);
+    networks_append(n, e);
 }
 
 int networks_open(struct supervisor *sup, struct err *err)
@@ -100,7 +100,7 @@ int networks_open(struct supervisor *sup, struct err *err)
     n->sup = sup;
     n->last = &n->first;
     sup->networks = n;
-    return store_each_network(sup->store, on_stored, n, err);
+    return store_each_network(sup->store, on_network_stored, n, err);
 }
 
 void networks_close(struct networks *n)
@@ -116,7 +116,7 @@ void networks_close(struct networks *n)
     free(n);
 }
 
-/* ---- what there is ---- */
+/* ---- lookup ---- */
 
 struct network_entry *network_find(struct supervisor *sup, const char *name)
 {
@@ -196,9 +196,9 @@ int networks_check_spec(struct supervisor *sup, struct spec *spec, const struct 
     return 0;
 }
 
-/* ---- making and removing ---- */
+/* ---- creation and removal ---- */
 
-/* A name that a spec could have. */
+/* Checks that a spec could use the name. */
 static int check_name(const char *name, struct err *err)
 {
     auto_ptr(spec_free) struct spec *scratch = spec_new();
@@ -253,12 +253,12 @@ int network_create(struct supervisor *sup, const struct network_wish *wish,
     e->record.creator = who->uid;
     r = volume_record_labels(&e->record, wish->labels, err);
     if (r == 0)
-        r = save(e, err);
+        r = network_save(e, err);
     if (r < 0) {
         entry_free(e);
         return r;
     }
-    add(sup->networks, e);
+    networks_append(sup->networks, e);
     *ret = e;
     return 0;
 }

@@ -1,11 +1,11 @@
 #pragma once
 
 /*
- * Named networks that somebody has made: a name that is there also while no sandbox is in it, with
- * labels and a maker. A network of a name that nobody has made is there as long as sandboxes name
- * it; what its members may do is the same (docs/network.md).
+ * Named networks created by clients. Such a network exists even while no sandbox uses it, and has
+ * labels and a creator. A name that no client has created exists only while sandboxes name it; its
+ * members have the same rights (docs/network.md).
  *
- * On the supervisor's loop. Borrowed entries are valid until one is removed.
+ * Runs in the supervisor's event loop. Borrowed entries are valid until one is removed.
  */
 
 #include <stdbool.h>
@@ -20,33 +20,37 @@ struct spec;
 struct store;
 struct supervisor;
 
-/* Takes up what is there. */
+/* Loads the stored networks. */
 int networks_open(struct supervisor *sup, struct err *err);
 void networks_close(struct networks *n);
 
-/* For whom: as struct sandbox_creator. */
+/* The requesting user, as struct sandbox_creator. */
 struct network_maker {
     uid_t uid;
-    bool limited; /* maxNetworksPerUser counts, and only one's own may be used */
+    bool limited; /* maxNetworksPerUser applies, and only the user's own networks may be used */
 };
 
 struct network_wish {
     const char *name;
     char *const *labels; /* "K=V", NULL-terminated; or NULL */
-    bool internal;       /* its members have no internet beside it */
+    bool internal;       /* members have no internet access besides it */
 };
 
-/* -EINVAL: the name is none, or a label; -EEXIST: it is taken, by a network or by sandboxes that
- * name one; -EAGAIN, -EUSERS: a limit. */
+/*
+ * -EINVAL: invalid name or label; -EEXIST: the name is in use, by a network or in a sandbox's spec;
+ * -EAGAIN, -EUSERS: a limit.
+ */
 int network_create(struct supervisor *sup, const struct network_wish *wish,
                    const struct network_maker *who, struct network_entry **ret, struct err *err);
-/* -EBUSY: a sandbox that runs is in it. */
+/* -EBUSY: a running sandbox uses it. */
 int network_remove(struct network_entry *n, struct err *err);
 
+/* Lookup and iteration; NULL = none. The entry is borrowed. */
 struct network_entry *network_find(struct supervisor *sup, const char *name);
 struct network_entry *network_first(struct supervisor *sup);
 struct network_entry *network_next(struct network_entry *n);
 
+/* Properties of a network; strings are borrowed. */
 const char *network_name(const struct network_entry *n);
 int64_t network_created_ms(const struct network_entry *n);
 bool network_is_internal(const struct network_entry *n);
@@ -54,10 +58,15 @@ bool network_is_internal(const struct network_entry *n);
 char *const *network_labels(const struct network_entry *n);
 bool network_may_use(const struct network_entry *n, const struct network_maker *who);
 
-/* Sandboxes whose spec names it, stopped ones included; *ret_live: of those that run. */
+/*
+ * Counts sandboxes with this network in their spec, stopped ones included; *ret_live: running ones.
+ */
 unsigned network_users(struct supervisor *sup, const char *name, unsigned *ret_live);
 
-/* Whether a spec may name the network that it names: -EPERM where that is another user's, -EINVAL
- * where it asks for the internet beside an internal one; what it does not say then becomes none. */
+/*
+ * Checks that a spec may use the network it names. -EPERM: it belongs to another user; -EINVAL: the
+ * spec wants internet access beside an internal network. An unset internet setting becomes "none"
+ * there.
+ */
 int networks_check_spec(struct supervisor *sup, struct spec *spec, const struct network_maker *who,
                         struct err *err);

@@ -44,8 +44,8 @@ static int add_path(char **list, size_t *count, const char *path)
     return list[*count] == NULL ? -ENOMEM : (int)(++*count, 0);
 }
 
-/* A pattern is expanded with the host's names: /sys inside is the same tree. */
-static int expand(char *const *paths, char ***ret)
+/* Expands patterns with the host's file names; the sandbox's /sys is the same tree. */
+static int expand_patterns(char *const *paths, char ***ret)
 {
     char **list = calloc(EXPANDED_MAX + 1, sizeof(*list));
     size_t count = 0;
@@ -97,7 +97,7 @@ static int read_text(const char *name, bool from_files, char **ret, size_t *ret_
     return r < 0 ? err_wrap(err, r, "policy '%s'", name) : 0;
 }
 
-/* Makes *ret of a policy's text. */
+/* Parses a policy's text and makes it ready. */
 static int make_ready(int state_fd, const char *name, const char *text, size_t len,
                       struct ready_policy **ret, struct err *err)
 {
@@ -111,9 +111,9 @@ static int make_ready(int state_fd, const char *name, const char *text, size_t l
     r = policy_cached(state_fd, name, text, len, &p->policy, &p->filter, err);
     if (r == 0) {
         assert(p->policy != NULL);
-        r = expand(p->policy->masked, &p->masked);
+        r = expand_patterns(p->policy->masked, &p->masked);
         if (r == 0)
-            r = expand(p->policy->read_only, &p->read_only);
+            r = expand_patterns(p->policy->read_only, &p->read_only);
         if (r < 0)
             (void)err_errno(err, r, "policy '%s': its paths", name);
     }
@@ -135,15 +135,15 @@ int policy_make_ready(int state_fd, const char *name, bool from_files, struct re
     return r < 0 ? r : make_ready(state_fd, name, text, len, ret, err);
 }
 
-/* ---- those that the daemon offers ---- */
+/* ---- list of policies for the daemon ---- */
 
-static void add(struct ready_policy **list, struct ready_policy *p)
+static void policies_prepend(struct ready_policy **list, struct ready_policy *p)
 {
     p->next = *list;
     *list = p;
 }
 
-/* NAME of NAME.json; false for what is no policy's file. */
+/* Extracts NAME from NAME.json; false: not the file name of a policy. */
 static bool file_name(const char *file, char name[POLICY_NAME_MAX + 1])
 {
     static const char end[] = ".json";
@@ -154,12 +154,14 @@ static bool file_name(const char *file, char name[POLICY_NAME_MAX + 1])
         return false;
     (void)memcpy(name, file, len - tail);
     name[len - tail] = '\0';
-    /* What clients may ask has its own place, which may be this directory. */
+    /* client.json holds the rules for clients, and may be in this directory. */
     return policy_name_ok(name) && strcmp(name, "client") != 0;
 }
 
-/* What somebody else than root could change is refused, and the daemon with it: a policy that is
- * silently left out would be missed later. */
+/*
+ * Fails if a user other than root could change the file. The daemon then does not start: a policy
+ * that is skipped silently would be missed later.
+ */
 static int load_file(int state_fd, int dir_fd, const char *file, const char *name,
                      struct ready_policy **list, struct err *err)
 {
@@ -179,7 +181,7 @@ static int load_file(int state_fd, int dir_fd, const char *file, const char *nam
         return err_wrap(err, r, "%s", file);
     r = make_ready(state_fd, name, text, len, &p, err);
     if (r == 0)
-        add(list, p);
+        policies_prepend(list, p);
     return r;
 }
 
@@ -211,7 +213,7 @@ int policies_load(int state_fd, const char *dir, struct ready_policy **ret, stru
 
         r = policy_make_ready(state_fd, *name, false, &p, err);
         if (r == 0)
-            add(&list, p);
+            policies_prepend(&list, p);
     }
     if (r == 0 && dir != NULL)
         r = load_dir(state_fd, dir, &list, err);

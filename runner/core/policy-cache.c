@@ -1,7 +1,7 @@
 /*
- * One file a policy. Reading it back costs a tenth of parsing the text, which every `rind run`
- * would have to do. The directory is ours alone: the checks are against a damaged disk and an older
- * rind, not an attacker.
+ * A cache of parsed policies, one file each. Reading a file takes a tenth of the time of parsing
+ * the text, which every `rind run` would have to do. Only rind can write to the directory. The
+ * checks detect a damaged disk and files of an older rind; they are no defence against an attacker.
  *
  *   u32 key length | key | u64 checksum of the rest | struct packed | strings | instructions
  */
@@ -33,7 +33,7 @@ enum {
 
 static const char dir_name[] = "policies.cache";
 
-/* The strings follow: those of masked, then those of read_only, each with its NUL. */
+/* Followed by the strings of masked, then of read_only, each NUL-terminated. */
 struct packed {
     char name[POLICY_NAME_MAX + 1];
     uint8_t no_new_privs, fuse, net_admin;
@@ -46,8 +46,10 @@ struct packed {
     uint32_t strings_size, insn_count;
 };
 
-/* The whole of what the result depends on. It is stored and compared in full: the hash only names
- * the file. */
+/*
+ * The key holds every input of the result. It is stored and compared in full; the hash is only the
+ * file name.
+ */
 static int make_key(struct buf *key, const char *text, size_t len)
 {
     struct utsname u;
@@ -60,8 +62,8 @@ static int make_key(struct buf *key, const char *text, size_t len)
     return r < 0 ? r : buf_append(key, text, len);
 }
 
-/* FNV-1a by words: every step can be undone, so no single change goes unnoticed. */
-static uint64_t hash(const void *data, size_t len)
+/* FNV-1a on 64-bit words. Each step is invertible, so any single changed word changes the hash. */
+static uint64_t hash_words(const void *data, size_t len)
 {
     const unsigned char *p = data;
     uint64_t h = 0xcbf29ce484222325u ^ len;
@@ -81,14 +83,14 @@ static uint64_t hash(const void *data, size_t len)
 
 /* ---- reading ---- */
 
-/* `count` strings from *at on, as a list. *at is moved behind them. */
+/* Reads `count` strings from *at on; moves *at behind the last. */
 static int unpack_strings(const char **at, const char *end, size_t count, char ***ret)
 {
     char **list = count <= POLICY_PATHS_MAX ? calloc(count + 1, sizeof(*list)) : NULL;
 
     if (list == NULL)
         return -ENOMEM;
-    *ret = list; /* the policy's, which is freed whole */
+    *ret = list; /* owned by the policy, also on failure */
     for (size_t i = 0; i < count; i++) {
         const char *nul = memchr(*at, '\0', (size_t)(end - *at));
 
@@ -102,7 +104,7 @@ static int unpack_strings(const char **at, const char *end, size_t count, char *
     return 0;
 }
 
-static int unpack(const char *body, size_t len, struct policy **ret, struct bpf *ret_filter)
+static int unpack_policy(const char *body, size_t len, struct policy **ret, struct bpf *ret_filter)
 {
     auto_ptr(policy_free) struct policy *p = calloc(1, sizeof(*p));
     auto_free void *insns = NULL;
@@ -147,8 +149,8 @@ static int unpack(const char *body, size_t len, struct policy **ret, struct bpf 
     return 0;
 }
 
-static int load(int dir_fd, const char *name, const struct buf *key, struct policy **ret,
-                struct bpf *ret_filter)
+static int cache_load(int dir_fd, const char *name, const struct buf *key, struct policy **ret,
+                      struct bpf *ret_filter)
 {
     auto_free char *data = NULL;
     size_t len, head = sizeof(uint32_t) + key->len + sizeof(uint64_t);
@@ -166,9 +168,9 @@ static int load(int dir_fd, const char *name, const struct buf *key, struct poli
     if (key_len != key->len || memcmp(data + sizeof(key_len), key->data, key->len) != 0)
         return -EINVAL;
     (void)memcpy(&sum, data + sizeof(key_len) + key->len, sizeof(sum));
-    if (sum != hash(data + head, len - head))
+    if (sum != hash_words(data + head, len - head))
         return -EINVAL;
-    return unpack(data + head, len - head, ret, ret_filter);
+    return unpack_policy(data + head, len - head, ret, ret_filter);
 }
 
 /* ---- writing ---- */
@@ -182,13 +184,13 @@ static int pack_strings(struct buf *b, char *const *list, uint32_t *ret_count)
     return r;
 }
 
-static int pack(struct buf *b, const struct policy *p, const struct bpf *filter)
+static int pack_policy(struct buf *b, const struct policy *p, const struct bpf *filter)
 {
     auto_buf struct buf strings = BUF_INIT(POLICY_TEXT_MAX);
     struct packed h;
     int r;
 
-    (void)memset(&h, 0, sizeof(h)); /* padding, too: it is in the checksum */
+    (void)memset(&h, 0, sizeof(h)); /* clears the padding as well, which the checksum covers */
     (void)memcpy(h.name, p->name, sizeof(h.name));
     h.no_new_privs = p->no_new_privs;
     h.fuse = p->fuse;
@@ -211,26 +213,27 @@ static int pack(struct buf *b, const struct policy *p, const struct bpf *filter)
     return r < 0 ? r : buf_append(b, filter->insns, filter->count * INSN_SIZE);
 }
 
-static void store(int dir_fd, const char *name, const struct buf *key, const struct policy *p,
-                  const struct bpf *filter)
+static void cache_store(int dir_fd, const char *name, const struct buf *key, const struct policy *p,
+                        const struct bpf *filter)
 {
     auto_buf struct buf body = BUF_INIT(FILE_MAX), file = BUF_INIT(FILE_MAX);
     uint32_t key_len = (uint32_t)key->len;
     uint64_t sum;
 
-    if (pack(&body, p, filter) < 0)
+    if (pack_policy(&body, p, filter) < 0)
         return;
-    sum = hash(body.data, body.len);
+    sum = hash_words(body.data, body.len);
     if (buf_append(&file, &key_len, sizeof(key_len)) == 0 &&
         buf_append(&file, key->data, key->len) == 0 && buf_append(&file, &sum, sizeof(sum)) == 0 &&
         buf_append(&file, body.data, body.len) == 0)
-        (void)file_replace_at(dir_fd, name, file.data, file.len, 0600, NULL); /* next time, then */
+        (void)file_replace_at(dir_fd, name, file.data, file.len, 0600,
+                              NULL); /* if it fails, the next call writes it */
 }
 
-/* ---- the whole ---- */
+/* ---- lookup ---- */
 
-static int make(const char *where, const char *text, size_t len, struct policy **ret,
-                struct bpf *ret_filter, struct err *err)
+static int policy_compile(const char *where, const char *text, size_t len, struct policy **ret,
+                          struct bpf *ret_filter, struct err *err)
 {
     auto_ptr(policy_free) struct policy *p = NULL;
     int r;
@@ -258,17 +261,18 @@ int policy_cached(int state_fd, const char *where, const char *text, size_t len,
     r = make_key(&key, text, len);
     if (r < 0)
         return err_errno(err, r, "policy '%s'", where);
-    (void)snprintf(name, sizeof(name), "%016llx.bin", (unsigned long long)hash(key.data, key.len));
+    (void)snprintf(name, sizeof(name), "%016llx.bin",
+                   (unsigned long long)hash_words(key.data, key.len));
     dir = openat(state_fd, dir_name, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
-    if (dir >= 0 && load(dir, name, &key, ret, ret_filter) == 0)
+    if (dir >= 0 && cache_load(dir, name, &key, ret, ret_filter) == 0)
         return 0;
 
-    r = make(where, text, len, ret, ret_filter, err);
+    r = policy_compile(where, text, len, ret, ret_filter, err);
     if (r < 0)
         return r;
     if (dir < 0 && mkdirat(state_fd, dir_name, 0700) == 0)
         dir = openat(state_fd, dir_name, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
     if (dir >= 0)
-        store(dir, name, &key, *ret, ret_filter);
+        cache_store(dir, name, &key, *ret, ret_filter);
     return 0;
 }

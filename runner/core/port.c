@@ -17,13 +17,13 @@
 #include "gateway/relay.h"
 
 struct port_connect {
-    struct net_socket_wait socket; /* first */
+    struct net_socket_wait socket; /* first member */
     struct sandbox *sandbox;       /* a reference */
     port_cb cb;                    /* NULL = cancelled */
     void *data;
     uint16_t port;
     int family; /* 4, then 6 */
-    int fd;     /* owned, while it connects */
+    int fd;     /* owned while connecting */
     uv_timer_t deadline;
     uv_poll_t poll;
     bool polling;
@@ -45,9 +45,11 @@ static int connect_loopback(int fd, int family, uint16_t port)
     return connect(fd, to, family == 6 ? sizeof(v6) : sizeof(v4)) == 0 ? 0 : -errno;
 }
 
-/* Over loopback the answer is there as soon as it has been asked for: only the call that asks does
- * not tell it yet, as it holds the socket meanwhile. The second one does, and spares the loop a
- * watch of the socket. -EINPROGRESS: a listener whose queue is full does not answer. */
+/*
+ * connect on loopback completes within the call, but reports EINPROGRESS, since it holds the socket
+ * lock. A second call returns the result and saves a poll handle. -EINPROGRESS: the listener's
+ * queue is full.
+ */
 static int connect_now(int fd, int family, uint16_t port)
 {
     int r;
@@ -59,15 +61,15 @@ static int connect_now(int fd, int family, uint16_t port)
     return r == -EALREADY ? -EINPROGRESS : r;
 }
 
-/* No IPv6, or none on its loopback: nobody can listen there. */
-static int refusal(int r)
+/* Without IPv6, or without ::1, no process can listen there. */
+static int port_map_errno(int r)
 {
     return r == -EAFNOSUPPORT || r == -EADDRNOTAVAIL ? -ECONNREFUSED : r;
 }
 
 /* ---- the handle ---- */
 
-static void release(struct port_connect *c)
+static void port_connect_unref(struct port_connect *c)
 {
     if (c->handles > 0)
         return;
@@ -75,18 +77,18 @@ static void release(struct port_connect *c)
     free(c);
 }
 
-static void on_closed(uv_handle_t *h)
+static void on_handle_closed(uv_handle_t *h)
 {
     struct port_connect *c = h->data;
 
     c->handles--;
-    release(c);
+    port_connect_unref(c);
 }
 
 static void close_poll(struct port_connect *c)
 {
     if (c->polling && !uv_is_closing((uv_handle_t *)&c->poll))
-        uv_close((uv_handle_t *)&c->poll, on_closed);
+        uv_close((uv_handle_t *)&c->poll, on_handle_closed);
     c->polling = false;
     if (c->fd >= 0)
         (void)close(take_fd(&c->fd));
@@ -99,10 +101,10 @@ void port_connect_cancel(struct port_connect *c)
     c->cb = NULL;
     net_socket_forget(&c->socket);
     close_poll(c);
-    uv_close((uv_handle_t *)&c->deadline, on_closed);
+    uv_close((uv_handle_t *)&c->deadline, on_handle_closed);
 }
 
-static void finish(struct port_connect *c, int r, int fd, const struct err *err)
+static void port_connect_finish(struct port_connect *c, int r, int fd, const struct err *err)
 {
     port_cb cb = c->cb;
     void *data = c->data;
@@ -111,31 +113,31 @@ static void finish(struct port_connect *c, int r, int fd, const struct err *err)
     cb(data, r, fd, err);
 }
 
-static void fail(struct port_connect *c, int r)
+static void port_connect_fail(struct port_connect *c, int r)
 {
     struct err err = ERR_NONE;
 
     (void)err_errno(&err, r, "port %u", c->port);
-    finish(c, r, FD_NONE, &err);
+    port_connect_finish(c, r, FD_NONE, &err);
 }
 
 /* ---- connecting ---- */
 
-static void on_socket(struct net_socket_wait *w, int fd, const struct err *err);
+static void on_net_socket(struct net_socket_wait *w, int fd, const struct err *err);
 
-/* Nobody there: perhaps at the other address. */
-static void on_refused(struct port_connect *c, int r)
+/* No listener at 127.0.0.1: tries ::1. */
+static void on_loopback_refused(struct port_connect *c, int r)
 {
     struct err err = ERR_NONE;
 
     if (c->family == 6) {
-        fail(c, refusal(r));
+        port_connect_fail(c, port_map_errno(r));
         return;
     }
     c->family = 6;
-    r = net_socket_wait(c->sandbox, 6, NET_SOCKET_PLAIN, &c->socket, on_socket, &err);
+    r = net_socket_wait(c->sandbox, 6, NET_SOCKET_PLAIN, &c->socket, on_net_socket, &err);
     if (r < 0)
-        finish(c, r, FD_NONE, &err);
+        port_connect_finish(c, r, FD_NONE, &err);
 }
 
 static void on_poll_closed(uv_handle_t *h)
@@ -145,12 +147,12 @@ static void on_poll_closed(uv_handle_t *h)
     c->handles--;
     c->polling = false;
     if (c->cb == NULL)
-        release(c);
+        port_connect_unref(c);
     else
-        on_refused(c, -ECONNREFUSED);
+        on_loopback_refused(c, -ECONNREFUSED);
 }
 
-static void on_writable(uv_poll_t *h, int status, int events)
+static void on_socket_writable(uv_poll_t *h, int status, int events)
 {
     struct port_connect *c = h->data;
     socklen_t len = sizeof(int);
@@ -163,17 +165,17 @@ static void on_writable(uv_poll_t *h, int status, int events)
     (void)uv_poll_stop(&c->poll);
     fd = take_fd(&c->fd);
     if (error == 0) {
-        finish(c, 0, fd, NULL);
+        port_connect_finish(c, 0, fd, NULL);
         return;
     }
     (void)close(fd);
     if (c->family == 6)
-        fail(c, -error);
+        port_connect_fail(c, -error);
     else
-        uv_close((uv_handle_t *)h, on_poll_closed); /* it is needed again */
+        uv_close((uv_handle_t *)h, on_poll_closed); /* c->poll is reused for the second address */
 }
 
-/* c->fd does not answer yet. */
+/* Waits for the result of the connect on c->fd. */
 static int watch_socket(struct port_connect *c)
 {
     int r = uv_poll_init(supervisor_loop(c->sandbox->sup), &c->poll, c->fd);
@@ -183,42 +185,42 @@ static int watch_socket(struct port_connect *c)
     c->poll.data = c;
     c->polling = true;
     c->handles++;
-    return uv_poll_start(&c->poll, UV_WRITABLE, on_writable);
+    return uv_poll_start(&c->poll, UV_WRITABLE, on_socket_writable);
 }
 
-static void on_socket(struct net_socket_wait *w, int fd, const struct err *err)
+static void on_net_socket(struct net_socket_wait *w, int fd, const struct err *err)
 {
     struct port_connect *c = (struct port_connect *)(void *)w;
     int r;
 
     if (fd == -EAFNOSUPPORT) {
-        on_refused(c, fd);
+        on_loopback_refused(c, fd);
         return;
     }
     if (fd < 0) {
-        finish(c, fd, FD_NONE, err);
+        port_connect_finish(c, fd, FD_NONE, err);
         return;
     }
     c->fd = fd;
     r = connect_now(fd, c->family, c->port);
     if (r == 0) {
-        finish(c, 0, take_fd(&c->fd), NULL);
+        port_connect_finish(c, 0, take_fd(&c->fd), NULL);
     } else if (r == -EINPROGRESS) {
         r = watch_socket(c);
         if (r < 0)
-            fail(c, r);
+            port_connect_fail(c, r);
     } else {
         (void)close(take_fd(&c->fd));
-        on_refused(c, r);
+        on_loopback_refused(c, r);
     }
 }
 
-static void on_deadline(uv_timer_t *h)
+static void on_connect_deadline(uv_timer_t *h)
 {
-    fail(h->data, -ETIMEDOUT);
+    port_connect_fail(h->data, -ETIMEDOUT);
 }
 
-/* fd: does not answer yet, taken; or FD_NONE: there is none of this family. */
+/* fd: still connecting, taken; or FD_NONE: no ready socket of this family. */
 static int connect_later(struct sandbox *s, const struct port_connect *what,
                          struct port_connect **ret, struct err *err)
 {
@@ -237,14 +239,14 @@ static int connect_later(struct sandbox *s, const struct port_connect *what,
     (void)uv_timer_init(supervisor_loop(s->sup), &c->deadline); /* cannot fail */
     c->deadline.data = c;
     if (c->fd < 0)
-        r = net_socket_wait(s, c->family, NET_SOCKET_PLAIN, &c->socket, on_socket, err);
+        r = net_socket_wait(s, c->family, NET_SOCKET_PLAIN, &c->socket, on_net_socket, err);
     else if ((r = watch_socket(c)) < 0)
         (void)err_errno(err, r, "port %u", c->port);
     if (r < 0) {
         port_connect_cancel(c);
         return r;
     }
-    (void)uv_timer_start(&c->deadline, on_deadline, PORT_CONNECT_MS, 0);
+    (void)uv_timer_start(&c->deadline, on_connect_deadline, PORT_CONNECT_MS, 0);
     *ret = c;
     return 0;
 }
@@ -271,7 +273,7 @@ int port_connect(struct sandbox *s, uint16_t port, port_cb cb, void *data,
         }
         (void)close(c.fd);
     }
-    return err_errno(err, refusal(r), "port %u", port);
+    return err_errno(err, port_map_errno(r), "port %u", port);
 }
 
 int port_enter(struct sandbox *s, struct err *err)

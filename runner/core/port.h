@@ -1,9 +1,9 @@
 #pragma once
 
 /*
- * Connections to a TCP port inside a sandbox: to its own loopback, by a socket of its net namespace
- * (net-socket.h). 127.0.0.1 first, then ::1, so that it does not matter which of them a
- * server listens on.
+ * Connects to a TCP port on a sandbox's loopback, with a socket of its net namespace
+ * (net-socket.h). Tries 127.0.0.1, then ::1, as servers may listen on either. Runs in the
+ * supervisor's event loop.
  */
 
 #include <stdint.h>
@@ -13,28 +13,28 @@ struct port_connect;
 struct sandbox;
 struct supervisor;
 
-enum { PORT_CONNECT_MS = 5000 /* a listener whose queue is full does not answer at all */ };
+enum { PORT_CONNECT_MS = 5000 /* a listener with a full queue does not answer */ };
 
 /*
- * Called once, from the loop, not from within port_connect: fd (r = 0) is connected, non-blocking
- * and the callee's; else err says why: -ECONNREFUSED nobody listens, -ETIMEDOUT, -EBUSY the sandbox
- * does not run, … The handle is dead from then on.
+ * Called once, from the loop, never inside port_connect. r = 0: fd is connected, non-blocking and
+ * owned by the callee. Else err says why: -ECONNREFUSED: no listener; -ETIMEDOUT; -EBUSY: the
+ * sandbox does not run; and others. The handle is freed.
  */
 typedef void (*port_cb)(void *data, int r, int fd, const struct err *err);
 
 /*
- * *ret_fd: connected at once, and cb does not come; or -1: it does, and *ret is the handle.
- * -ECONNREFUSED: it is known already that nobody listens. -EBUSY the sandbox does not run, …
+ * *ret_fd >= 0: connected at once, cb is not called. -1: cb is called later, *ret is the handle.
+ * -ECONNREFUSED: no listener, known at once. -EBUSY: the sandbox does not run.
  */
 int port_connect(struct sandbox *s, uint16_t port, port_cb cb, void *data,
                  struct port_connect **ret, int *ret_fd, struct err *err);
 /*
- * Counts one connection of a client's to the ports of a sandbox, whichever way it comes: before
- * port_connect, and until it is closed. -EAGAIN: limit maxPortConnections. The sandbox may be gone
- * by the time of port_leave.
+ * Counts one client connection to the ports of a sandbox, of any kind. Called before port_connect;
+ * port_leave when the connection is closed. -EAGAIN: limit maxPortConnections. port_leave allows a
+ * sandbox that is gone.
  */
 int port_enter(struct sandbox *s, struct err *err);
 void port_leave(struct supervisor *sup, const char *id);
 
-/* The callback does not come any more. NULL is fine. */
+/* Cancels: the callback is not called. NULL is allowed. */
 void port_connect_cancel(struct port_connect *c);

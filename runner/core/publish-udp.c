@@ -28,24 +28,25 @@ struct held {
 };
 
 struct flow {
-    struct watch watch; /* first */
+    struct watch watch; /* first member */
     struct udp_port *port;
     struct flow *next, **link; /* in its bucket */
     struct sockaddr_storage peer;
     socklen_t peer_len;
-    int fd;      /* owned; -1 while the launcher is asked */
-    bool asking; /* its answer frees a flow that is closed */
+    int fd;      /* owned; -1 while the launcher's reply is pending */
+    bool asking; /* the reply frees a closed flow */
     bool closed;
-    bool settled;                   /* somebody is there: what is sent is not held any more */
-    int family;                     /* of the sandbox's loopback: 4, then 6 */
-    struct held *held, **held_last; /* what came before there was a socket, and was settled */
+    bool settled; /* the address is known to work: sent datagrams are no longer queued */
+    int family;   /* family of the sandbox's loopback: 4, then 6 */
+    /* Datagrams received before the socket existed and the address was settled. */
+    struct held *held, **held_last;
     unsigned held_count;
     struct deadline idle, settle;
 };
 
 struct udp_port {
-    struct watch watch; /* first */
-    struct sandbox *s;  /* borrowed: it closes us before it goes */
+    struct watch watch; /* first member */
+    struct sandbox *s;  /* borrowed: the sandbox closes this before it is freed */
     struct poller *poller;
     int fd; /* owned */
     uint16_t port;
@@ -57,7 +58,7 @@ static char scratch[UDP_SIZE_MAX + 1];
 
 /* ---- flows ---- */
 
-static void drop_held(struct flow *f)
+static void flow_drop_held(struct flow *f)
 {
     while (f->held != NULL) {
         struct held *h = f->held;
@@ -70,8 +71,11 @@ static void drop_held(struct flow *f)
     f->held_count = 0;
 }
 
-/* Peers' addresses may be forged by the thousand, for each of many ports. */
-static bool enter(struct supervisor *sup)
+/*
+ * Counts a flow against the limit: a sender can forge thousands of addresses, for each of many
+ * ports.
+ */
+static bool udp_flows_take(struct supervisor *sup)
 {
     if (sup->udp_flows < sup->limits.udp_flows) {
         sup->udp_flows++;
@@ -85,7 +89,7 @@ static bool enter(struct supervisor *sup)
     return false;
 }
 
-static void leave(struct supervisor *sup)
+static void udp_flows_give_back(struct supervisor *sup)
 {
     sup->udp_flows--;
     if (sup->udp_flows <= sup->limits.udp_flows / 2)
@@ -102,8 +106,8 @@ static void flow_close(struct flow *f)
     deadline_clear(&f->settle);
     if (f->fd >= 0)
         (void)close(take_fd(&f->fd));
-    drop_held(f);
-    leave(f->port->s->sup);
+    flow_drop_held(f);
+    udp_flows_give_back(f->port->s->sup);
     *f->link = f->next;
     if (f->next != NULL)
         f->next->link = f->link;
@@ -112,17 +116,17 @@ static void flow_close(struct flow *f)
         free(f);
 }
 
-static void on_idle(struct deadline *d)
+static void on_flow_idle(struct deadline *d)
 {
     flow_close((struct flow *)(void *)((char *)d - offsetof(struct flow, idle)));
 }
 
-static void alive(struct flow *f)
+static void flow_restart_idle(struct flow *f)
 {
-    deadline_set(f->port->poller, &f->idle, UDP_IDLE_MS, on_idle);
+    deadline_set(f->port->poller, &f->idle, UDP_IDLE_MS, on_flow_idle);
 }
 
-static void hold(struct flow *f, const char *data, size_t len)
+static void flow_hold(struct flow *f, const char *data, size_t len)
 {
     size_t *all = &f->port->s->sup->udp_held;
     struct held *h;
@@ -139,23 +143,26 @@ static void hold(struct flow *f, const char *data, size_t len)
     f->held_count++;
 }
 
-static int ask(struct flow *f);
+static int flow_request_socket(struct flow *f);
 
-/* The second address will not be tried. */
-static void settle(struct flow *f)
+/* Gives up the second address: 127.0.0.1 works, or has not refused for UDP_SETTLE_MS. */
+static void flow_settle(struct flow *f)
 {
     f->settled = true;
     deadline_clear(&f->settle);
-    drop_held(f);
+    flow_drop_held(f);
 }
 
-static void on_settle(struct deadline *d)
+static void on_settle_deadline(struct deadline *d)
 {
-    settle((struct flow *)(void *)((char *)d - offsetof(struct flow, settle)));
+    flow_settle((struct flow *)(void *)((char *)d - offsetof(struct flow, settle)));
 }
 
-/* Nobody at 127.0.0.1: perhaps at ::1. What was said is lost, as UDP may. */
-static void refused(struct flow *f)
+/*
+ * ECONNREFUSED at 127.0.0.1: tries ::1. Once settled, the flow is closed; UDP may lose its
+ * datagrams.
+ */
+static void flow_refused(struct flow *f)
 {
     if (f->settled) {
         flow_close(f);
@@ -165,11 +172,11 @@ static void refused(struct flow *f)
     watch_remove(&f->watch);
     (void)close(take_fd(&f->fd));
     f->family = 6;
-    if (ask(f) < 0)
+    if (flow_request_socket(f) < 0)
         flow_close(f);
 }
 
-static void on_answer_datagram(struct watch *w, unsigned events)
+static void on_sandbox_datagram(struct watch *w, unsigned events)
 {
     struct flow *f = (struct flow *)(void *)w;
     struct udp_port *p = f->port;
@@ -179,13 +186,13 @@ static void on_answer_datagram(struct watch *w, unsigned events)
         ssize_t n = recv(f->fd, scratch, sizeof(scratch), MSG_DONTWAIT);
 
         if (n < 0 && errno == ECONNREFUSED) {
-            refused(f);
+            flow_refused(f);
             return;
         }
         if (n < 0)
             return;
-        settle(f);
-        alive(f);
+        flow_settle(f);
+        flow_restart_idle(f);
         (void)sendto(p->fd, scratch, (size_t)n, MSG_DONTWAIT, (struct sockaddr *)(void *)&f->peer,
                      f->peer_len);
     }
@@ -205,11 +212,11 @@ static int flow_connect(struct flow *f)
     len = address_socket(&to, &name);
     if (connect(f->fd, (struct sockaddr *)(void *)&name, len) < 0)
         return -errno;
-    return watch_add(f->port->poller, &f->watch, f->fd, on_answer_datagram);
+    return watch_add(f->port->poller, &f->watch, f->fd, on_sandbox_datagram);
 }
 
-static void on_socket(void *data, int r, const struct launch_reply *reply, int fds[2],
-                      const struct err *err)
+static void on_launcher_socket(void *data, int r, const struct launch_reply *reply, int fds[2],
+                               const struct err *err)
 {
     struct flow *f = data;
 
@@ -229,12 +236,12 @@ static void on_socket(void *data, int r, const struct launch_reply *reply, int f
     for (const struct held *h = f->held; h != NULL; h = h->next)
         (void)send(f->fd, h->data, h->len, MSG_DONTWAIT);
     if (f->family == 6)
-        settle(f);
+        flow_settle(f);
     else
-        deadline_set(f->port->poller, &f->settle, UDP_SETTLE_MS, on_settle);
+        deadline_set(f->port->poller, &f->settle, UDP_SETTLE_MS, on_settle_deadline);
 }
 
-static int ask(struct flow *f)
+static int flow_request_socket(struct flow *f)
 {
     auto_buf struct buf b = BUF_INIT(0);
     int r;
@@ -245,14 +252,14 @@ static int ask(struct flow *f)
     launch_put_number(&b, TAG_UDP, 1);
     r = launch_end(&b);
     if (r == 0)
-        r = launcher_client_send(f->port->s->sup->launcher, &b, on_socket, f, NULL);
+        r = launcher_client_send(f->port->s->sup->launcher, &b, on_launcher_socket, f, NULL);
     f->asking = r == 0;
     return r;
 }
 
 /* ---- the port ---- */
 
-/* Of the peer's address and port alone: other bytes of the struct may hold anything. */
+/* Hashes address and port only: other bytes of the struct are undefined. */
 static unsigned bucket_of(const struct address *a)
 {
     uint32_t h = hash_bytes(HASH_BEGIN ^ a->port, a->bytes, sizeof(a->bytes));
@@ -260,7 +267,8 @@ static unsigned bucket_of(const struct address *a)
     return (h ^ h >> 16) % BUCKETS;
 }
 
-static struct flow *find(struct udp_port *p, const struct sockaddr_storage *peer, unsigned bucket)
+static struct flow *flow_find(struct udp_port *p, const struct sockaddr_storage *peer,
+                              unsigned bucket)
 {
     struct address want, have;
 
@@ -278,11 +286,11 @@ static struct flow *flow_new(struct udp_port *p, const struct sockaddr_storage *
 {
     struct flow *f;
 
-    if (p->count >= UDP_FLOWS_MAX || !enter(p->s->sup))
+    if (p->count >= UDP_FLOWS_MAX || !udp_flows_take(p->s->sup))
         return NULL;
     f = calloc(1, sizeof(*f));
     if (f == NULL) {
-        leave(p->s->sup);
+        udp_flows_give_back(p->s->sup);
         return NULL;
     }
     f->port = p;
@@ -297,16 +305,16 @@ static struct flow *flow_new(struct udp_port *p, const struct sockaddr_storage *
         f->next->link = &f->next;
     p->buckets[bucket] = f;
     p->count++;
-    alive(f);
-    if (ask(f) < 0) {
+    flow_restart_idle(f);
+    if (flow_request_socket(f) < 0) {
         flow_close(f);
         return NULL;
     }
     return f;
 }
 
-static void pass_in(struct udp_port *p, const struct sockaddr_storage *peer, socklen_t peer_len,
-                    const char *data, size_t len)
+static void port_forward_datagram(struct udp_port *p, const struct sockaddr_storage *peer,
+                                  socklen_t peer_len, const char *data, size_t len)
 {
     struct address a;
     struct flow *f;
@@ -315,21 +323,21 @@ static void pass_in(struct udp_port *p, const struct sockaddr_storage *peer, soc
     if (!address_from_socket((const struct sockaddr *)(const void *)peer, &a))
         return;
     bucket = bucket_of(&a);
-    f = find(p, peer, bucket);
+    f = flow_find(p, peer, bucket);
     if (f == NULL)
         f = flow_new(p, peer, peer_len, bucket);
     if (f == NULL)
         return;
-    alive(f);
+    flow_restart_idle(f);
     sandbox_touch(p->s);
-    /* Kept also while the first address is tried: the second gets it if nobody is there. */
+    /* Queued also while 127.0.0.1 is tried, so that ::1 gets the datagrams if it refuses. */
     if (!f->settled)
-        hold(f, data, len);
+        flow_hold(f, data, len);
     if (f->fd >= 0)
         (void)send(f->fd, data, len, MSG_DONTWAIT);
 }
 
-static void on_datagram(struct watch *w, unsigned events)
+static void on_port_datagram(struct watch *w, unsigned events)
 {
     struct udp_port *p = (struct udp_port *)(void *)w;
 
@@ -343,7 +351,7 @@ static void on_datagram(struct watch *w, unsigned events)
         if (n < 0 && errno == EAGAIN)
             return;
         if (n >= 0)
-            pass_in(p, &peer, len, scratch, (size_t)n);
+            port_forward_datagram(p, &peer, len, scratch, (size_t)n);
     }
     watch_again(w);
 }
@@ -358,7 +366,7 @@ int udp_port_new(struct sandbox *s, int fd, uint16_t port, struct udp_port **ret
     p->s = s;
     p->poller = gateway_poller(s->sup->gateway);
     p->port = port;
-    r = watch_add(p->poller, &p->watch, fd, on_datagram);
+    r = watch_add(p->poller, &p->watch, fd, on_port_datagram);
     if (r < 0) {
         free(p);
         return err_errno(err, r, "publish");

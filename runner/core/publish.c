@@ -27,25 +27,25 @@
 #include "json/parse.h"
 #include "launch/request.h"
 
-/* One of spec->ports. */
+/* One entry of spec->ports. */
 struct published {
     struct published_ports *all;
     const struct publish *spec; /* borrowed */
-    struct address at;          /* port 0: never opened */
-    struct listener *listener;  /* TCP, while it is open */
+    struct address at;          /* port 0: was never open */
+    struct listener *listener;  /* TCP; NULL unless open */
     struct udp_port *udp;       /* UDP */
     bool open;
 };
 
 struct published_ports {
     struct sandbox *s;
-    publish_cb *cb; /* not NULL: being opened */
-    int64_t until;  /* mono ms: -EADDRINUSE is tried again */
+    publish_cb *cb; /* not NULL while the ports are being opened */
+    int64_t until;  /* CLOCK_MONOTONIC ms: -EADDRINUSE is retried until then */
     unsigned asking;
     struct deadline again;
-    struct err err; /* of the first that failed */
+    struct err err; /* the first error */
     bool open, closing;
-    struct joining *joining; /* clients whose port is being connected */
+    struct joining *joining; /* clients waiting for the connection to their port */
     size_t count;
     struct published list[];
 };
@@ -58,11 +58,11 @@ struct joining {
     struct port_connect *port;
     struct door_look *look;
     uint16_t to;  /* the port inside */
-    int fd;       /* owned: the client */
+    int fd;       /* owned: the client's socket */
     bool entered; /* counts against maxPortConnections */
 };
 
-/* As a connect to nobody would end. */
+/* Resets the connection, so that the client sees a refused connect. */
 static void drop_client(int fd)
 {
     socket_reset_on_close(fd);
@@ -81,7 +81,7 @@ static void joining_free(struct joining *j)
     free(j);
 }
 
-static void on_connected(void *data, int r, int fd, const struct err *err)
+static void on_port_connected(void *data, int r, int fd, const struct err *err)
 {
     struct joining *j = data;
     struct sandbox *s = j->all->s;
@@ -95,25 +95,25 @@ static void on_connected(void *data, int r, int fd, const struct err *err)
             (void)close(fd);
         } else {
             j->fd = FD_NONE;
-            j->entered = false; /* the relay's now */
+            j->entered = false; /* the relay counts the connection from now on */
             relay_counted(relay);
         }
     }
     joining_free(j);
 }
 
-static void join(struct joining *j)
+static void joining_connect(struct joining *j)
 {
     struct err err = ERR_NONE;
     int inside = FD_NONE;
 
-    if (port_connect(j->all->s, j->to, on_connected, j, &j->port, &inside, &err) < 0)
+    if (port_connect(j->all->s, j->to, on_port_connected, j, &j->port, &inside, &err) < 0)
         joining_free(j);
     else if (inside >= 0)
-        on_connected(j, 0, inside, NULL);
+        on_port_connected(j, 0, inside, NULL);
 }
 
-static void on_looked(void *data, int r)
+static void on_door_looked(void *data, int r)
 {
     struct joining *j = data;
 
@@ -121,10 +121,10 @@ static void on_looked(void *data, int r)
     if (r < 0)
         joining_free(j);
     else
-        join(j);
+        joining_connect(j);
 }
 
-static void on_client(void *data, int fd, const struct sockaddr *peer)
+static void on_listener_client(void *data, int fd, const struct sockaddr *peer)
 {
     struct published *p = data;
     struct joining *j = NULL;
@@ -149,15 +149,15 @@ static void on_client(void *data, int fd, const struct sockaddr *peer)
     sandbox_touch(p->all->s);
     j->entered = port_enter(p->all->s, &err) == 0;
     if (!j->entered || (door_looks_at(p->all->s, j->to) &&
-                        door_look(p->all->s, fd, on_looked, j, &j->look, &err) < 0))
+                        door_look(p->all->s, fd, on_door_looked, j, &j->look, &err) < 0))
         joining_free(j);
     else if (j->look == NULL)
-        join(j);
+        joining_connect(j);
 }
 
 /* ---- closing ---- */
 
-static void close_all(struct published_ports *all)
+static void published_close(struct published_ports *all)
 {
     for (size_t i = 0; i < all->count; i++) {
         struct published *p = &all->list[i];
@@ -179,9 +179,9 @@ void publish_free(struct sandbox *s)
     free(take(s->published));
 }
 
-/* ---- the numbers that were given ---- */
+/* ---- ports chosen by the kernel ---- */
 
-static json_t *encode(const struct published_ports *all)
+static json_t *published_encode(const struct published_ports *all)
 {
     json_t *list = json_array();
 
@@ -190,16 +190,16 @@ static json_t *encode(const struct published_ports *all)
     return json_pack("{s:o}", "hostPorts", list);
 }
 
-static void save(struct published_ports *all)
+static void published_save(struct published_ports *all)
 {
-    auto_ptr(json_decref) json_t *root = encode(all);
+    auto_ptr(json_decref) json_t *root = published_encode(all);
     struct err err = ERR_NONE;
 
     if (store_save_ports(all->s->sup->store, all->s->id, root, &err) < 0)
         log_warn("sandbox", "id=%s ports: %s; the next start may get others", all->s->id, err.msg);
 }
 
-static void load(struct published_ports *all)
+static void published_load(struct published_ports *all)
 {
     auto_ptr(json_decref) json_t *root = NULL;
     json_t *list, *number;
@@ -218,15 +218,15 @@ static void load(struct published_ports *all)
 
 /* ---- opening ---- */
 
-static void ask_all(struct published_ports *all);
+static void published_request_all(struct published_ports *all);
 
-static void on_again(struct deadline *d)
+static void on_retry_due(struct deadline *d)
 {
-    ask_all(
+    published_request_all(
         (struct published_ports *)(void *)((char *)d - offsetof(struct published_ports, again)));
 }
 
-static void finish(struct published_ports *all)
+static void published_finish(struct published_ports *all)
 {
     struct sandbox *s = all->s;
     publish_cb *cb = all->cb;
@@ -235,7 +235,7 @@ static void finish(struct published_ports *all)
 
     if (again) {
         all->err = (struct err)ERR_NONE;
-        deadline_set(gateway_poller(s->sup->gateway), &all->again, PUBLISH_RETRY_MS, on_again);
+        deadline_set(gateway_poller(s->sup->gateway), &all->again, PUBLISH_RETRY_MS, on_retry_due);
         return;
     }
     if (all->closing)
@@ -244,20 +244,23 @@ static void finish(struct published_ports *all)
     all->closing = false;
     all->open = err.code == 0;
     if (err.code < 0)
-        close_all(all);
+        published_close(all);
     else
-        save(all);
+        published_save(all);
     cb(s, err.code, &err);
     sandbox_unref(s);
 }
 
-/* Nothing could even be asked. */
-static void on_not_asked(struct deadline *d)
+/*
+ * Runs from the loop when no request could be sent, as cb must not be called inside publish_open.
+ */
+static void on_request_failed(struct deadline *d)
 {
-    finish((struct published_ports *)(void *)((char *)d - offsetof(struct published_ports, again)));
+    published_finish(
+        (struct published_ports *)(void *)((char *)d - offsetof(struct published_ports, again)));
 }
 
-static int use_socket(struct published *p, int fd, struct err *err)
+static int published_use_socket(struct published *p, int fd, struct err *err)
 {
     struct gateway *g = p->all->s->sup->gateway;
     struct sockaddr_storage name;
@@ -272,13 +275,13 @@ static int use_socket(struct published *p, int fd, struct err *err)
     if (p->spec->udp)
         r = udp_port_new(p->all->s, fd, p->spec->port, &p->udp, err);
     else
-        r = listener_new(gateway_poller(g), fd, on_client, p, &p->listener, err);
+        r = listener_new(gateway_poller(g), fd, on_listener_client, p, &p->listener, err);
     p->open = r == 0;
     return r;
 }
 
-static void on_answer(void *data, int r, const struct launch_reply *reply, int fds[2],
-                      const struct err *err)
+static void on_launcher_socket(void *data, int r, const struct launch_reply *reply, int fds[2],
+                               const struct err *err)
 {
     struct published *p = data;
     struct published_ports *all = p->all;
@@ -288,17 +291,17 @@ static void on_answer(void *data, int r, const struct launch_reply *reply, int f
     if (r == 0 && fds[0] < 0)
         r = err_set(&own, -EPROTO, "publish: no socket came");
     else if (r == 0 && !all->closing && all->err.code == 0) {
-        r = use_socket(p, fds[0], &own);
+        r = published_use_socket(p, fds[0], &own);
         if (r == 0)
             fds[0] = FD_NONE;
     }
     if (r < 0 && all->err.code == 0)
         all->err = own.code < 0 ? own : *err;
     if (--all->asking == 0)
-        finish(all);
+        published_finish(all);
 }
 
-static int ask(struct published *p, struct err *err)
+static int published_request(struct published *p, struct err *err)
 {
     auto_buf struct buf b = BUF_INIT(0);
     int r;
@@ -306,25 +309,27 @@ static int ask(struct published *p, struct err *err)
     launch_begin(&b, LAUNCH_LISTEN);
     launch_put_bind(&b, &p->at, p->spec->udp);
     r = launch_end(&b);
-    return r < 0 ? r : launcher_client_send(p->all->s->sup->launcher, &b, on_answer, p, err);
+    return r < 0 ? r
+                 : launcher_client_send(p->all->s->sup->launcher, &b, on_launcher_socket, p, err);
 }
 
-static void ask_all(struct published_ports *all)
+static void published_request_all(struct published_ports *all)
 {
-    all->asking = 1; /* our own: answers may come before the last has been asked */
+    all->asking =
+        1; /* one for this function itself: replies may arrive before the last request is sent */
     for (size_t i = 0; all->err.code == 0 && i < all->count; i++) {
         if (all->list[i].open)
             continue;
-        if (ask(&all->list[i], &all->err) == 0)
+        if (published_request(&all->list[i], &all->err) == 0)
             all->asking++;
         else if (all->err.code == 0)
             (void)err_errno(&all->err, -ENOMEM, "publish");
     }
     if (--all->asking == 0)
-        deadline_set(gateway_poller(all->s->sup->gateway), &all->again, 1, on_not_asked);
+        deadline_set(gateway_poller(all->s->sup->gateway), &all->again, 1, on_request_failed);
 }
 
-static struct published_ports *make(struct sandbox *s)
+static struct published_ports *published_new(struct sandbox *s)
 {
     size_t count = s->spec->port_count;
     struct published_ports *all = calloc(1, sizeof(*all) + count * sizeof(all->list[0]));
@@ -336,7 +341,7 @@ static struct published_ports *make(struct sandbox *s)
     for (size_t i = 0; i < count; i++)
         all->list[i] = (struct published){
             .all = all, .spec = &s->spec->ports[i], .at = s->spec->ports[i].host};
-    load(all);
+    published_load(all);
     return all;
 }
 
@@ -347,7 +352,7 @@ int publish_open(struct sandbox *s, unsigned wait_ms, publish_cb *cb, struct err
     if (s->spec->port_count == 0 || (all != NULL && all->open))
         return 1;
     if (all == NULL)
-        all = s->published = make(s);
+        all = s->published = published_new(s);
     if (all == NULL)
         return err_errno(err, -ENOMEM, "publish");
     if (all->cb != NULL)
@@ -356,7 +361,7 @@ int publish_open(struct sandbox *s, unsigned wait_ms, publish_cb *cb, struct err
     all->err = (struct err)ERR_NONE;
     all->until = clock_mono_ms() + wait_ms;
     sandbox_ref(s);
-    ask_all(all);
+    published_request_all(all);
     return 0;
 }
 
@@ -368,13 +373,13 @@ void publish_close(struct sandbox *s)
         relay_end_group(gateway_hub(s->sup->gateway), relay_group(s->id));
     if (all == NULL || (!all->open && all->cb == NULL))
         return;
-    close_all(all);
+    published_close(all);
     if (all->cb == NULL)
         return;
     all->closing = true;
     deadline_clear(&all->again);
-    if (all->asking == 0) /* else the last answer does it */
-        finish(all);
+    if (all->asking == 0) /* else the last reply does it */
+        published_finish(all);
 }
 
 bool publish_where(const struct sandbox *s, size_t i, struct address *ret)

@@ -1,12 +1,13 @@
 #pragma once
 
 /*
- * Ports of the host that lead to ports of a sandbox (spec->ports). The launcher opens the sockets;
- * they are open from before init is started until the sandbox ends, all of them or none. A port
- * that the kernel chose is written down (ports.json) and asked for again at every later start.
+ * Host ports that are forwarded to ports of a sandbox (spec->ports). The launcher opens the
+ * sockets, either all or none. They are open from before init starts until the sandbox stops. A
+ * port chosen by the kernel is saved (ports.json) and requested again at every later start.
  *
- * Connections are joined by relays, datagrams by flows (publish-udp.h). Both end with the sandbox,
- * and with the supervisor; the next one opens the same ports again.
+ * Relays carry TCP connections, flows carry datagrams (publish-udp.h). Both end with the sandbox
+ * and with the supervisor; the next supervisor opens the same ports again. Runs in the supervisor's
+ * event loop.
  */
 
 #include <stdbool.h>
@@ -20,16 +21,19 @@ struct sandbox;
 
 enum {
     PUBLISH_RETRY_MS = 20,
-    PUBLISH_WAIT_MS = 2000 /* for an earlier supervisor's sockets to go */
+    PUBLISH_WAIT_MS = 2000 /* waits that long for the sockets of an earlier supervisor to close */
 };
 
-/* r < 0: none is open, and err says which could not be. -ECANCELED: publish_close came first. */
+/* r < 0: none is open, and err says which one failed. -ECANCELED: publish_close came first. */
 typedef void publish_cb(struct sandbox *s, int r, const struct err *err);
 
-/* 1: nothing is to be opened. 0: cb follows, once. wait_ms: how long -EADDRINUSE is tried again. */
+/*
+ * Returns 1 if there is nothing to open; 0: cb is called once. wait_ms: how long -EADDRINUSE is
+ * retried.
+ */
 int publish_open(struct sandbox *s, unsigned wait_ms, publish_cb *cb, struct err *err);
-/* Free at once; what leads through them ends. */
+/* Closes the ports at once and ends the connections through them. */
 void publish_close(struct sandbox *s);
 void publish_free(struct sandbox *s);
-/* Where spec->ports[i] is reached: false when it is not open. */
+/* Address of spec->ports[i]; false when it is not open. */
 bool publish_where(const struct sandbox *s, size_t i, struct address *ret);

@@ -26,27 +26,27 @@
 #include "policy/egress.h"
 
 enum {
-    INGRESS_MAX = 1024,         /* clients of one ingress; more are closed */
-    INGRESS_MS = 30 * 1000,     /* for a request to be there */
-    INGRESS_LINGER_MS = 2000,   /* for a client to take its answer and close */
+    INGRESS_MAX = 1024,         /* clients of one ingress; further ones are closed */
+    INGRESS_MS = 30 * 1000,     /* time for a request to arrive */
+    INGRESS_LINGER_MS = 2000,   /* time for a client to read its answer and close */
     INGRESS_BODY_MAX = 1 << 20, /* bytes of PUT /egress */
-    INGRESS_ROUNDS = 16,        /* reads of what is thrown away, before others get their turn */
+    INGRESS_ROUNDS = 16,        /* reads of discarded data before other handles are served */
 };
 
 /*
- * HEAD     its head is looked at
- * BODY     of PUT /egress
- * DIAL     the port inside is being connected
- * TABLE    the kernel's table inside is being changed
- * LINGER   answered; until the client closes
+ * HEAD     reads the request's head
+ * BODY     reads the body of PUT /egress
+ * DIAL     connects to the port inside
+ * TABLE    waits for the nft table to be changed
+ * LINGER   has answered; waits for the client to close
  */
 enum ingress_phase { INGRESS_HEAD, INGRESS_BODY, INGRESS_DIAL, INGRESS_TABLE, INGRESS_LINGER };
 
 struct table_wait;
 
-/* A client of the ingress, until it is joined. */
+/* A client of the ingress, until a relay takes its connection. */
 struct ingress {
-    struct watch watch; /* first */
+    struct watch watch; /* first member */
     struct sidecar *sidecar;
     struct ingress *next, **link;
     enum ingress_phase phase;
@@ -61,7 +61,7 @@ struct ingress {
 struct sidecar {
     struct sandbox_egress *egress;
     struct sidecar_config config;
-    sidecar_cb *cb; /* NULL: answered */
+    sidecar_cb *cb; /* NULL: has been called */
     void *data;
     struct listener *listener;
     uint16_t port;
@@ -75,7 +75,7 @@ static struct poller *poller_of(const struct sidecar *c)
     return gateway_poller(c->egress->s->sup->gateway);
 }
 
-/* ---- the end of a client ---- */
+/* ---- freeing a client ---- */
 
 static void ingress_forget_wait(struct ingress *i);
 
@@ -96,13 +96,14 @@ static void ingress_free(struct ingress *i)
     free(i);
 }
 
-static void on_late(struct deadline *d)
+static void on_client_deadline(struct deadline *d)
 {
     ingress_free((struct ingress *)(void *)((char *)d - offsetof(struct ingress, clock)));
 }
 
-/* Small enough for any socket's buffer, which is empty. */
-static void answer(struct ingress *i, const char *status, const char *type, const char *body)
+/* The answer fits into the socket's empty send buffer, so one send suffices. */
+static void ingress_answer(struct ingress *i, const char *status, const char *type,
+                           const char *body)
 {
     auto_buf struct buf out = BUF_INIT(64 << 10);
 
@@ -113,17 +114,17 @@ static void answer(struct ingress *i, const char *status, const char *type, cons
         (void)send(i->fd, out.data, out.len, MSG_DONTWAIT | MSG_NOSIGNAL);
     (void)shutdown(i->fd, SHUT_WR);
     i->phase = INGRESS_LINGER;
-    deadline_set(poller_of(i->sidecar), &i->clock, INGRESS_LINGER_MS, on_late);
+    deadline_set(poller_of(i->sidecar), &i->clock, INGRESS_LINGER_MS, on_client_deadline);
 }
 
-static void refuse(struct ingress *i, const char *status, const char *why)
+static void ingress_refuse(struct ingress *i, const char *status, const char *why)
 {
-    answer(i, status, "text/plain", why);
+    ingress_answer(i, status, "text/plain", why);
 }
 
 /* ---- CONNECT ---- */
 
-static void on_connected(void *data, int r, int fd, const struct err *err)
+static void on_port_connected(void *data, int r, int fd, const struct err *err)
 {
     static const char ok[] = "HTTP/1.1 200 OK\r\n\r\n";
     struct ingress *i = data;
@@ -132,8 +133,8 @@ static void on_connected(void *data, int r, int fd, const struct err *err)
 
     i->port = NULL;
     if (r < 0) {
-        /* Exactly this one means "nobody listens there" to workerd. */
-        refuse(i, r == -ECONNREFUSED ? "400 Bad Request" : "502 Bad Gateway", err->msg);
+        /* workerd takes status 400, and no other, as "connection refused". */
+        ingress_refuse(i, r == -ECONNREFUSED ? "400 Bad Request" : "502 Bad Gateway", err->msg);
         return;
     }
     if (send(i->fd, ok, sizeof(ok) - 1, MSG_DONTWAIT | MSG_NOSIGNAL) != (ssize_t)sizeof(ok) - 1) {
@@ -151,7 +152,7 @@ static void on_connected(void *data, int r, int fd, const struct err *err)
     ingress_free(i);
 }
 
-static bool is_own(const struct address *a)
+static bool is_container_loopback(const struct address *a)
 {
     static const unsigned char zero[16], one[16] = {[15] = 1};
 
@@ -160,7 +161,7 @@ static bool is_own(const struct address *a)
     return memcmp(a->bytes, one, 16) == 0 || memcmp(a->bytes, zero, 16) == 0;
 }
 
-static void connect_port(struct ingress *i, const struct connect_head *head)
+static void ingress_connect_port(struct ingress *i, const struct connect_head *head)
 {
     struct sandbox *s = i->sidecar->egress->s;
     struct address to;
@@ -168,26 +169,26 @@ static void connect_port(struct ingress *i, const struct connect_head *head)
     int inside, r;
 
     if (address_parse(head->to[0] != '\0' ? head->to : head->target, &to) < 0 || to.port == 0) {
-        refuse(i, "422 Unprocessable Entity", "X-Dst-Addr must be an address and a port");
+        ingress_refuse(i, "422 Unprocessable Entity", "X-Dst-Addr must be an address and a port");
         return;
     }
-    if (!is_own(&to)) {
-        refuse(i, "403 Forbidden", "X-Dst-Addr must be the container's own loopback");
+    if (!is_container_loopback(&to)) {
+        ingress_refuse(i, "403 Forbidden", "X-Dst-Addr must be the container's own loopback");
         return;
     }
     i->phase = INGRESS_DIAL;
-    deadline_clear(&i->clock); /* port.h has its own */
+    deadline_clear(&i->clock); /* port.h has its own timeout */
     sandbox_touch(s);
-    r = port_connect(s, to.port, on_connected, i, &i->port, &inside, &err);
+    r = port_connect(s, to.port, on_port_connected, i, &i->port, &inside, &err);
     if (r < 0 && r != -ECONNREFUSED)
-        refuse(i, "503 Service Unavailable", err.msg);
+        ingress_refuse(i, "503 Service Unavailable", err.msg);
     else if (r < 0 || inside >= 0)
-        on_connected(i, r, inside, &err);
+        on_port_connected(i, r, inside, &err);
 }
 
 /* ---- PUT /egress ---- */
 
-static int names_of(json_t *list, struct egress_rules **ret, struct err *err)
+static int parse_names(json_t *list, struct egress_rules **ret, struct err *err)
 {
     auto_ptr(egress_free) struct egress_rules *names = egress_new();
     json_t *name;
@@ -210,7 +211,7 @@ static int names_of(json_t *list, struct egress_rules **ret, struct err *err)
     return r;
 }
 
-/* What is absent stays as it is; keys of later versions are passed over. */
+/* Absent keys leave a setting unchanged; unknown keys, of later versions, are ignored. */
 static int read_egress(const struct sidecar *c, json_t *root, struct egress_sidecar *now,
                        struct egress_rules **names, struct err *err)
 {
@@ -230,15 +231,15 @@ static int read_egress(const struct sidecar *c, json_t *root, struct egress_side
         return err_set(err, -EINVAL, "internet.enabled: must be true or false");
     if (enabled != NULL)
         now->internet = json_is_true(enabled);
-    return allowed != NULL && !json_is_null(allowed) ? names_of(allowed, names, err) : 0;
+    return allowed != NULL && !json_is_null(allowed) ? parse_names(allowed, names, err) : 0;
 }
 
-/* A client that is answered when the table inside has been changed. */
+/* A client that waits for a change of the nft table. */
 struct table_wait {
-    struct ingress *i; /* NULL: it has gone meanwhile */
+    struct ingress *i; /* NULL: the client has gone */
 };
 
-static void on_table(void *data, int r)
+static void on_egress_table(void *data, int r)
 {
     struct table_wait *w = data;
     struct ingress *i = w->i;
@@ -248,9 +249,9 @@ static void on_table(void *data, int r)
         return;
     i->waiting = NULL;
     if (r < 0)
-        refuse(i, "500 Internal Server Error", "the network could not be changed");
+        ingress_refuse(i, "500 Internal Server Error", "the network could not be changed");
     else
-        answer(i, "204 No Content", "text/plain", "");
+        ingress_answer(i, "204 No Content", "text/plain", "");
 }
 
 static void ingress_forget_wait(struct ingress *i)
@@ -259,21 +260,21 @@ static void ingress_forget_wait(struct ingress *i)
     i->waiting = NULL;
 }
 
-static void change_table(struct ingress *i, bool lets_out)
+static void ingress_change_table(struct ingress *i, bool lets_out)
 {
     struct table_wait *w = calloc(1, sizeof(*w));
 
     if (w == NULL) {
-        refuse(i, "500 Internal Server Error", "out of memory");
+        ingress_refuse(i, "500 Internal Server Error", "out of memory");
         return;
     }
     w->i = i;
     i->waiting = w;
     i->phase = INGRESS_TABLE;
-    egress_set_table(i->sidecar->egress->s, lets_out, on_table, w);
+    egress_set_table(i->sidecar->egress->s, lets_out, on_egress_table, w);
 }
 
-static void put_egress(struct ingress *i)
+static void ingress_put_egress(struct ingress *i)
 {
     struct sidecar *c = i->sidecar;
     auto_ptr(json_decref) json_t *root = NULL;
@@ -286,20 +287,20 @@ static void put_egress(struct ingress *i)
     if (r == 0)
         r = read_egress(c, root, &now, &names, &err);
     if (r < 0) {
-        refuse(i, "400 Bad Request", err.msg);
+        ingress_refuse(i, "400 Bad Request", err.msg);
         return;
     }
     c->now = now;
     egress_box_sidecar(c->egress->box, &now, names);
     if (now.internet != c->egress->lets_out)
-        change_table(i, now.internet);
+        ingress_change_table(i, now.internet);
     else
-        answer(i, "204 No Content", "text/plain", "");
+        ingress_answer(i, "204 No Content", "text/plain", "");
 }
 
 /* ---- requests ---- */
 
-static void body_more(struct ingress *i)
+static void ingress_read_body(struct ingress *i)
 {
     static char scratch[16384];
 
@@ -315,40 +316,40 @@ static void body_more(struct ingress *i)
             return;
         }
     }
-    put_egress(i);
+    ingress_put_egress(i);
 }
 
-static void serve(struct ingress *i, const struct connect_head *head)
+static void ingress_serve(struct ingress *i, const struct connect_head *head)
 {
     bool ca = strcmp(head->target, "/ca") == 0, egress = strcmp(head->target, "/egress") == 0;
     struct err err = ERR_NONE;
     const char *pem;
 
     if (strcmp(head->method, "CONNECT") == 0) {
-        connect_port(i, head);
+        ingress_connect_port(i, head);
     } else if (!ca && !egress) {
-        refuse(i, "404 Not Found", "there is no such path");
+        ingress_refuse(i, "404 Not Found", "there is no such path");
     } else if (ca && strcmp(head->method, "GET") == 0) {
         pem = i->sidecar->config.tls ? egress_ca(i->sidecar->egress->s->sup, &err) : NULL;
         if (pem != NULL)
-            answer(i, "200 OK", "application/x-pem-file", pem);
+            ingress_answer(i, "200 OK", "application/x-pem-file", pem);
         else
-            refuse(i, "404 Not Found", "TLS is not intercepted");
+            ingress_refuse(i, "404 Not Found", "TLS is not intercepted");
     } else if (egress && strcmp(head->method, "PUT") == 0) {
         if (head->length > INGRESS_BODY_MAX) {
-            refuse(i, "413 Content Too Large", "the body is too long, or has no length");
+            ingress_refuse(i, "413 Content Too Large", "the body is too long, or has no length");
             return;
         }
         i->phase = INGRESS_BODY;
         i->length = head->length;
         i->body = (struct buf)BUF_INIT(INGRESS_BODY_MAX);
-        body_more(i);
+        ingress_read_body(i);
     } else {
-        refuse(i, "405 Method Not Allowed", "there is no such method");
+        ingress_refuse(i, "405 Method Not Allowed", "there is no such method");
     }
 }
 
-static void head_more(struct ingress *i)
+static void ingress_read_head(struct ingress *i)
 {
     static char scratch[CONNECT_HEAD_MAX];
     ssize_t n = recv(i->fd, scratch, sizeof(scratch), MSG_DONTWAIT | MSG_PEEK);
@@ -365,14 +366,14 @@ static void head_more(struct ingress *i)
     if (len == 0 && (size_t)n < sizeof(scratch))
         return;
     if (len <= 0)
-        refuse(i, "400 Bad Request", "not a request");
+        ingress_refuse(i, "400 Bad Request", "not a request");
     else if (recv(i->fd, scratch, (size_t)len, MSG_DONTWAIT) != len)
         ingress_free(i);
     else
-        serve(i, &head);
+        ingress_serve(i, &head);
 }
 
-static void linger_more(struct ingress *i)
+static void ingress_discard_input(struct ingress *i)
 {
     static char scratch[4096];
     ssize_t n = 1;
@@ -385,26 +386,26 @@ static void linger_more(struct ingress *i)
         ingress_free(i);
 }
 
-static void on_event(struct watch *w, unsigned events)
+static void on_client_readable(struct watch *w, unsigned events)
 {
     struct ingress *i = (struct ingress *)(void *)w;
 
     (void)events;
     if (i->phase == INGRESS_HEAD)
-        head_more(i);
+        ingress_read_head(i);
     else if (i->phase == INGRESS_BODY)
-        body_more(i);
+        ingress_read_body(i);
     else if (i->phase == INGRESS_LINGER)
-        linger_more(i);
+        ingress_discard_input(i);
 }
 
-static void on_client(void *data, int fd, const struct sockaddr *peer)
+static void on_listener_client(void *data, int fd, const struct sockaddr *peer)
 {
     struct sidecar *c = data;
     struct ingress *i = c->count < INGRESS_MAX ? calloc(1, sizeof(*i)) : NULL;
 
     (void)peer;
-    if (i == NULL || watch_add(poller_of(c), &i->watch, fd, on_event) < 0) {
+    if (i == NULL || watch_add(poller_of(c), &i->watch, fd, on_client_readable) < 0) {
         free(i);
         (void)close(fd);
         return;
@@ -418,12 +419,12 @@ static void on_client(void *data, int fd, const struct sockaddr *peer)
         i->next->link = &i->next;
     c->clients = i;
     c->count++;
-    deadline_set(poller_of(c), &i->clock, INGRESS_MS, on_late);
+    deadline_set(poller_of(c), &i->clock, INGRESS_MS, on_client_deadline);
 }
 
 /* ---- starting ---- */
 
-static void told(struct sidecar *c, int r, const struct err *err)
+static void sidecar_complete(struct sidecar *c, int r, const struct err *err)
 {
     sidecar_cb *cb = c->cb;
 
@@ -432,13 +433,13 @@ static void told(struct sidecar *c, int r, const struct err *err)
         cb(c->data, r, c->port, err);
 }
 
-/* What one LAUNCH_LISTEN was asked for; the sidecar may be gone when it is answered. */
+/* Context of a LAUNCH_LISTEN request; the sidecar may be freed before the reply. */
 struct listening {
     struct sandbox *s; /* a reference */
     struct sidecar *sidecar;
 };
 
-static int use_socket(struct sidecar *c, int fd, struct err *err)
+static int sidecar_use_socket(struct sidecar *c, int fd, struct err *err)
 {
     struct sockaddr_storage name;
     socklen_t len = sizeof(name);
@@ -448,11 +449,11 @@ static int use_socket(struct sidecar *c, int fd, struct err *err)
         !address_from_socket((struct sockaddr *)(void *)&name, &at))
         return err_set(err, -EPROTO, "sidecar: no address");
     c->port = at.port;
-    return listener_new(poller_of(c), fd, on_client, c, &c->listener, err);
+    return listener_new(poller_of(c), fd, on_listener_client, c, &c->listener, err);
 }
 
-static void on_socket(void *data, int r, const struct launch_reply *reply, int fds[2],
-                      const struct err *err)
+static void on_launcher_socket(void *data, int r, const struct launch_reply *reply, int fds[2],
+                               const struct err *err)
 {
     struct listening *l = data;
     struct sandbox *s = l->s;
@@ -466,12 +467,12 @@ static void on_socket(void *data, int r, const struct launch_reply *reply, int f
             r = err_set(&own, -EPROTO, "sidecar: no socket came");
             err = &own;
         } else if (r == 0) {
-            r = use_socket(c, fds[0], &own);
+            r = sidecar_use_socket(c, fds[0], &own);
             if (r == 0)
                 fds[0] = FD_NONE;
             err = &own;
         }
-        told(c, r, err);
+        sidecar_complete(c, r, err);
         if (r < 0)
             egress_close(s);
     }
@@ -493,7 +494,7 @@ static int listen_outside(struct sidecar *c, struct err *err)
     launch_put_bind(&b, &at, false);
     r = launch_end(&b);
     if (r == 0)
-        r = launcher_client_send(s->sup->launcher, &b, on_socket, l, err);
+        r = launcher_client_send(s->sup->launcher, &b, on_launcher_socket, l, err);
     if (r < 0)
         free(l);
     else
@@ -501,22 +502,22 @@ static int listen_outside(struct sidecar *c, struct err *err)
     return r;
 }
 
-static void on_egress(struct sandbox *s, int r, const struct err *err)
+static void on_egress_opened(struct sandbox *s, int r, const struct err *err)
 {
     struct sidecar *c = s->egress != NULL ? s->egress->sidecar : NULL;
     struct err own = ERR_NONE;
 
     (void)err;
     if (c == NULL)
-        return; /* it has told of it when it was freed */
+        return; /* sidecar_free has called the callback */
     r = listen_outside(c, &own);
     if (r < 0) {
-        told(c, r, &own);
+        sidecar_complete(c, r, &own);
         egress_close(s);
     }
 }
 
-/* Before the first PUT every name is known. */
+/* Rules in force before the first PUT: every name may be resolved. */
 static struct egress_rules *every_name(struct err *err)
 {
     struct egress_rules *names = egress_new();
@@ -528,7 +529,8 @@ static struct egress_rules *every_name(struct err *err)
     return NULL;
 }
 
-static int check(const struct sandbox *s, const struct sidecar_config *config, struct err *err)
+static int sidecar_check(const struct sandbox *s, const struct sidecar_config *config,
+                         struct err *err)
 {
     if (config->egress_port == 0)
         return err_set(err, -EINVAL, "sidecar: no egress port");
@@ -548,7 +550,7 @@ int sidecar_start(struct sandbox *s, const struct sidecar_config *config, sideca
 {
     struct egress_rules *names;
     struct sidecar *c;
-    int r = check(s, config, err);
+    int r = sidecar_check(s, config, err);
 
     if (r < 0)
         return r;
@@ -559,7 +561,7 @@ int sidecar_start(struct sandbox *s, const struct sidecar_config *config, sideca
         free(c);
         return err_errno(err, -ENOMEM, "sidecar");
     }
-    r = egress_open_with(s, names, true, EGRESS_WAIT_MS, on_egress, err);
+    r = egress_open_with(s, names, true, EGRESS_WAIT_MS, on_egress_opened, err);
     if (r < 0) {
         free(c);
         return r;
@@ -575,11 +577,11 @@ int sidecar_start(struct sandbox *s, const struct sidecar_config *config, sideca
     return 0;
 }
 
-/* ---- the end ---- */
+/* ---- stopping ---- */
 
 void sidecar_failed(struct sandbox_egress *e, int r, const struct err *err)
 {
-    told(e->sidecar, r, err);
+    sidecar_complete(e->sidecar, r, err);
 }
 
 void sidecar_free(struct sandbox_egress *e)
@@ -594,7 +596,7 @@ void sidecar_free(struct sandbox_egress *e)
     while (c->clients != NULL)
         ingress_free(c->clients);
     (void)err_set(&err, -ECANCELED, "sidecar: it was stopped, or could not be started");
-    told(c, -ECANCELED, &err);
+    sidecar_complete(c, -ECANCELED, &err);
     free(c);
 }
 

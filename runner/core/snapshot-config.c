@@ -24,7 +24,7 @@ struct changes {
     size_t count;
 };
 
-static int add(struct changes *c, char *text)
+static int changes_append(struct changes *c, char *text)
 {
     if (text == NULL)
         return -ENOMEM;
@@ -36,7 +36,7 @@ static int add(struct changes *c, char *text)
     return 0;
 }
 
-/* One word, whatever is in it. */
+/* Appends an instruction with one word, quoted. */
 static int add_word(struct changes *c, const char *instruction, const char *word)
 {
     struct buf b = BUF_INIT(CHANGE_MAX);
@@ -52,7 +52,7 @@ static int add_word(struct changes *c, const char *instruction, const char *word
     if (r == 0)
         r = buf_append(&b, "\"", 1);
     if (r == 0)
-        r = add(c, buf_take(&b, &unused));
+        r = changes_append(c, buf_take(&b, &unused));
     buf_done(&b);
     return r;
 }
@@ -69,10 +69,10 @@ static int add_list(struct changes *c, const char *instruction, char *const *lis
     json = json_dumps(array, JSON_COMPACT);
     if (json == NULL || asprintf(&text, "%s %s", instruction, json) < 0)
         return -ENOMEM;
-    return add(c, text);
+    return changes_append(c, text);
 }
 
-static bool has(char *const *list, const char *text)
+static bool list_has(char *const *list, const char *text)
 {
     for (; list != NULL && *list != NULL; list++)
         if (strcmp(*list, text) == 0)
@@ -80,7 +80,7 @@ static bool has(char *const *list, const char *text)
     return false;
 }
 
-static size_t length(char *const *list)
+static size_t list_length(char *const *list)
 {
     size_t n = 0;
 
@@ -89,8 +89,8 @@ static size_t length(char *const *list)
     return n;
 }
 
-/* Whether list begins with `prefix`. */
-static bool begins(char *const *list, char *const *prefix)
+/* True if list begins with the elements of `prefix`. */
+static bool list_begins_with(char *const *list, char *const *prefix)
 {
     for (; prefix != NULL && *prefix != NULL; prefix++, list++)
         if (*list == NULL || strcmp(*list, *prefix) != 0)
@@ -98,20 +98,22 @@ static bool begins(char *const *list, char *const *prefix)
     return true;
 }
 
-/* What the image says, where it is the same; else its entry point with other arguments; else all.
+/*
+ * Adds nothing where the image's command is the spec's. With the image's entry point, adds the
+ * arguments; otherwise replaces the entry point and the command.
  */
 static int add_command(struct changes *c, const struct spec *s, const struct image_config *config)
 {
     char *const *entrypoint = config != NULL ? config->entrypoint : NULL;
     char *const *cmd = config != NULL ? config->cmd : NULL;
     char *none[] = {NULL};
-    size_t own = length(entrypoint);
+    size_t own = list_length(entrypoint);
     int r = 0;
 
     if (s->argv[0] == NULL)
         return 0;
-    if (begins(s->argv, entrypoint)) {
-        if (length(s->argv + own) == length(cmd) && begins(s->argv + own, cmd))
+    if (list_begins_with(s->argv, entrypoint)) {
+        if (list_length(s->argv + own) == list_length(cmd) && list_begins_with(s->argv + own, cmd))
             return 0;
         return add_list(c, "CMD", s->argv + own);
     }
@@ -125,10 +127,10 @@ static int add_all(struct changes *c, const struct spec *s, const struct image_c
     int r = add_command(c, s, config);
 
     for (char **e = s->env; r == 0 && *e != NULL; e++)
-        if (config == NULL || !has(config->env, *e))
+        if (config == NULL || !list_has(config->env, *e))
             r = add_word(c, "ENV", *e);
     for (char **l = s->labels; r == 0 && *l != NULL; l++)
-        if (!spec_label_is_own(*l) && (config == NULL || !has(config->labels, *l)))
+        if (!spec_label_is_own(*l) && (config == NULL || !list_has(config->labels, *l)))
             r = add_word(c, "LABEL", *l);
     if (r == 0 && s->cwd != NULL &&
         (config == NULL || config->cwd == NULL || strcmp(config->cwd, s->cwd) != 0))
@@ -147,7 +149,7 @@ int snapshot_changes(const struct spec *spec, const struct image_config *config,
                      struct err *err)
 {
     auto_free struct changes *c = calloc(1, sizeof(*c));
-    size_t given = length(*changes);
+    size_t given = list_length(*changes);
     char **all = NULL;
     int r = c == NULL ? -ENOMEM : add_all(c, spec, config);
 

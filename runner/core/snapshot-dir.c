@@ -1,5 +1,7 @@
-/* A directory of a sandbox becomes a volume: made, filled while the sandbox is paused, and removed
- * again where that fails. */
+/*
+ * Copies a directory of a sandbox into a new volume: creates the volume, pauses the sandbox, fills
+ * the volume. On failure the volume is removed again. Runs in the supervisor's event loop.
+ */
 #include <errno.h>
 #include <fcntl.h>
 #include <stdio.h>
@@ -27,7 +29,7 @@
 struct dir_snapshot {
     struct sandbox *s; /* a reference */
     char *dir;         /* owned */
-    int client;        /* owned; or FD_NONE */
+    int client;        /* owned, or FD_NONE */
     char volume[VOLUME_NAME_MAX + 1];
     volume_cb cb;
     void *data;
@@ -36,7 +38,7 @@ struct dir_snapshot {
     struct err err;
 };
 
-static void finish(struct dir_snapshot *p, struct volume_entry *v)
+static void dir_snapshot_finish(struct dir_snapshot *p, struct volume_entry *v)
 {
     p->cb(p->data, p->r, p->r < 0 ? NULL : v, &p->err);
     if (p->client >= 0)
@@ -46,27 +48,27 @@ static void finish(struct dir_snapshot *p, struct volume_entry *v)
     free(p);
 }
 
-static void on_removed(void *data, int r, struct volume_entry *v, const struct err *err)
+static void on_volume_removed(void *data, int r, struct volume_entry *v, const struct err *err)
 {
     (void)v;
     if (r < 0)
         log_warn("snapshot", "remove what has failed: %s, ignoring", err != NULL ? err->msg : "");
-    finish(data, NULL);
+    dir_snapshot_finish(data, NULL);
 }
 
-/* Nothing half stays. */
+/* Removes the volume if filling it failed. */
 static void after_files(struct dir_snapshot *p)
 {
     struct volume_entry *v = volume_find(p->s->sup, p->volume);
 
     if (p->r == 0 && v == NULL)
         p->r = err_set(&p->err, -ENOENT, "volume '%s' has been removed", p->volume);
-    if (p->r < 0 && v != NULL && volume_remove(v, on_removed, p, NULL) == 0)
+    if (p->r < 0 && v != NULL && volume_remove(v, on_volume_removed, p, NULL) == 0)
         return;
-    finish(p, v);
+    dir_snapshot_finish(p, v);
 }
 
-static void on_resumed(void *data, int r, const struct err *err)
+static void on_sandbox_resumed(void *data, int r, const struct err *err)
 {
     struct dir_snapshot *p = data;
 
@@ -76,18 +78,18 @@ static void on_resumed(void *data, int r, const struct err *err)
     after_files(p);
 }
 
-static void on_filled(void *data, int r, const struct err *err)
+static void on_volume_filled(void *data, int r, const struct err *err)
 {
     struct dir_snapshot *p = data;
 
     p->r = r;
     if (r < 0)
         p->err = *err;
-    if (!hold_end(&p->hold, on_resumed, p))
+    if (!hold_end(&p->hold, on_sandbox_resumed, p))
         after_files(p);
 }
 
-static int fill(struct dir_snapshot *p, struct err *err)
+static int dir_snapshot_fill(struct dir_snapshot *p, struct err *err)
 {
     auto_buf struct buf b = BUF_INIT(LAUNCH_SIZE_MAX);
     const struct spec *spec = p->s->spec;
@@ -101,30 +103,30 @@ static int fill(struct dir_snapshot *p, struct err *err)
         layers[n++] = image_builtin_name(BUILTIN_ROOT);
     layers[n] = image_builtin_name(BUILTIN_BASE);
     r = sandbox_copy_request(&b, p->s->id, spec, layers, p->volume, p->dir, err);
-    return r < 0 ? r : volume_fill(p->s->sup, &b, p->client, on_filled, p, NULL, err);
+    return r < 0 ? r : volume_fill(p->s->sup, &b, p->client, on_volume_filled, p, NULL, err);
 }
 
-static void begin(struct dir_snapshot *p)
+static void dir_snapshot_begin(struct dir_snapshot *p)
 {
     struct err err = ERR_NONE;
 
-    if (fill(p, &err) < 0)
-        on_filled(p, err.code, &err);
+    if (dir_snapshot_fill(p, &err) < 0)
+        on_volume_filled(p, err.code, &err);
 }
 
-static void on_paused(void *data, int r, const struct err *err)
+static void on_sandbox_paused(void *data, int r, const struct err *err)
 {
     struct dir_snapshot *p = data;
 
     if (r < 0) {
-        on_filled(p, r, err);
+        on_volume_filled(p, r, err);
         return;
     }
     hold_paused(&p->hold);
-    begin(p);
+    dir_snapshot_begin(p);
 }
 
-static void on_made(void *data, int r, struct volume_entry *v, const struct err *err)
+static void on_volume_made(void *data, int r, struct volume_entry *v, const struct err *err)
 {
     struct dir_snapshot *p = data;
     struct err own = ERR_NONE;
@@ -132,18 +134,20 @@ static void on_made(void *data, int r, struct volume_entry *v, const struct err 
     if (r < 0) {
         p->r = r;
         p->err = *err;
-        finish(p, NULL);
+        dir_snapshot_finish(p, NULL);
         return;
     }
     (void)strncpy(p->volume, volume_name(v), VOLUME_NAME_MAX);
-    r = hold_begin(&p->hold, p->s, on_paused, p, &own);
+    r = hold_begin(&p->hold, p->s, on_sandbox_paused, p, &own);
     if (r < 0)
-        on_filled(p, r, &own);
+        on_volume_filled(p, r, &own);
     else if (r > 0)
-        begin(p);
+        dir_snapshot_begin(p);
 }
 
-/* Absolute, without "..": what links in it mean is the sandbox's own. */
+/*
+ * Checks that the path is absolute, without "..". Symbolic links are resolved inside the sandbox.
+ */
 static int check_dir(const char *dir, struct err *err)
 {
     auto_ptr(spec_free) struct spec *scratch = spec_new();
@@ -182,7 +186,7 @@ int sandbox_snapshot_dir(struct sandbox *s, const char *dir, const char *name,
     r = p->dir == NULL
             ? err_errno(err, -ENOMEM, "snapshot")
             : volume_create(s->sup, &(struct volume_wish){.name = name, .labels = labels}, creator,
-                            on_made, p, err);
+                            on_volume_made, p, err);
     if (r == 0) {
         sandbox_ref(s);
         return 0;

@@ -1,9 +1,9 @@
 /*
- * A snapshot is a chain of steps, each begun by the callback of the one before: the sandbox's image
- * is looked up (what its configuration says already), a file of the store is made, the sandbox is
- * paused, a worker packs its upper layer into the file, the sandbox goes on, and the store makes an
- * image of the layer and what was there before. What fails ends the chain; a sandbox that was
- * paused for it always goes on.
+ * A snapshot is a chain of steps, each started by the callback of the one before. It looks up the
+ * sandbox's image, for its configuration, and creates a file in the store. It pauses the sandbox,
+ * has a worker pack the upper layer into the file, and resumes the sandbox. The store then composes
+ * an image of that layer and the parent's. A failure ends the chain, and resumes the sandbox if it
+ * was paused. Runs in the supervisor's event loop.
  */
 #include "core/snapshots.h"
 
@@ -30,7 +30,7 @@ struct snapshot {
     image_cb cb;
     void *data;
     char *name, *message, *author; /* owned */
-    char **changes;                /* owned, NULL-terminated; first what the spec says */
+    char **changes; /* owned, NULL-terminated; changes derived from the spec come first */
     bool pause;
     struct hold hold;
     struct image_blob *blob; /* owned */
@@ -50,24 +50,24 @@ static void snapshot_free(struct snapshot *p)
     free(p);
 }
 
-static void finish(struct snapshot *p, int r, struct image *image, const struct err *err)
+static void snapshot_finish(struct snapshot *p, int r, struct image *image, const struct err *err)
 {
     p->cb(p->data, r, image, err);
     snapshot_free(p);
 }
 
-/* ---- the image ---- */
+/* ---- composing the image ---- */
 
-static void on_composed(void *data, int r, struct image *image, const struct err *err)
+static void on_image_composed(void *data, int r, struct image *image, const struct err *err)
 {
     struct snapshot *p = data;
 
     if (r == 0)
         sandbox_emit(p->s, "snapshot", NULL);
-    finish(p, r, image, err);
+    snapshot_finish(p, r, image, err);
 }
 
-static void compose(struct snapshot *p)
+static void snapshot_compose(struct snapshot *p)
 {
     const struct image_compose c = {.parent = p->s->spec->image_id,
                                     .name = p->name,
@@ -76,27 +76,27 @@ static void compose(struct snapshot *p)
                                     .changes = (const char *const *)p->changes,
                                     .layer = p->blob};
     struct err err = ERR_NONE;
-    int r = images_compose(p->im, &c, on_composed, p, &err);
+    int r = images_compose(p->im, &c, on_image_composed, p, &err);
 
     if (r < 0)
-        finish(p, r, NULL, &err);
+        snapshot_finish(p, r, NULL, &err);
     else
         p->blob = NULL;
 }
 
-/* ---- the files ---- */
+/* ---- reading the files ---- */
 
 static void after_files(struct snapshot *p)
 {
     if (p->r < 0)
-        finish(p, p->r, NULL, &p->err);
+        snapshot_finish(p, p->r, NULL, &p->err);
     else if (p->s->gone || p->s->spec == NULL)
-        finish(p, -ECANCELED, NULL, NULL);
+        snapshot_finish(p, -ECANCELED, NULL, NULL);
     else
-        compose(p);
+        snapshot_compose(p);
 }
 
-static void on_resumed(void *data, int r, const struct err *err)
+static void on_sandbox_resumed(void *data, int r, const struct err *err)
 {
     struct snapshot *p = data;
 
@@ -106,13 +106,14 @@ static void on_resumed(void *data, int r, const struct err *err)
     after_files(p);
 }
 
-static void go_on(struct snapshot *p)
+static void snapshot_resume(struct snapshot *p)
 {
-    if (!hold_end(&p->hold, on_resumed, p))
+    if (!hold_end(&p->hold, on_sandbox_resumed, p))
         after_files(p);
 }
 
-static void on_packed(void *data, int r, const struct worker_msg *done, const struct err *err)
+static void on_worker_packed(void *data, int r, const struct worker_msg *done,
+                             const struct err *err)
 {
     struct snapshot *p = data;
 
@@ -121,18 +122,19 @@ static void on_packed(void *data, int r, const struct worker_msg *done, const st
     p->r = r;
     if (r < 0)
         p->err = *err;
-    go_on(p);
+    snapshot_resume(p);
 }
 
-static void on_progress(void *data, const struct worker_msg *m)
+static void on_worker_progress(void *data, const struct worker_msg *m)
 {
     (void)data;
     (void)m;
 }
 
-static int pack(struct snapshot *p, struct err *err)
+static int snapshot_pack(struct snapshot *p, struct err *err)
 {
-    static const struct image_worker_events events = {.on_msg = on_progress, .on_end = on_packed};
+    static const struct image_worker_events events = {.on_msg = on_worker_progress,
+                                                      .on_end = on_worker_packed};
     const char *base[] = {NULL, NULL};
     const struct spec *spec = p->s->spec;
     struct image_work work = {
@@ -158,52 +160,52 @@ static void begin_packing(struct snapshot *p)
 {
     p->r = p->s->gone || p->s->spec == NULL
                ? err_set(&p->err, -ENOENT, "sandbox %s has been removed", p->s->id)
-               : pack(p, &p->err);
+               : snapshot_pack(p, &p->err);
     if (p->r < 0)
-        go_on(p);
+        snapshot_resume(p);
 }
 
-static void on_paused(void *data, int r, const struct err *err)
+static void on_sandbox_paused(void *data, int r, const struct err *err)
 {
     struct snapshot *p = data;
 
     if (r < 0) {
-        finish(p, r, NULL, err);
+        snapshot_finish(p, r, NULL, err);
         return;
     }
     hold_paused(&p->hold);
     begin_packing(p);
 }
 
-static void on_blob(void *data, int r, struct image_blob *blob, const struct err *err)
+static void on_blob_created(void *data, int r, struct image_blob *blob, const struct err *err)
 {
     struct snapshot *p = data;
     struct err own = ERR_NONE;
 
     p->blob = blob;
     if (r < 0) {
-        finish(p, r, NULL, err);
+        snapshot_finish(p, r, NULL, err);
         return;
     }
-    r = p->pause ? hold_begin(&p->hold, p->s, on_paused, p, &own) : 1;
+    r = p->pause ? hold_begin(&p->hold, p->s, on_sandbox_paused, p, &own) : 1;
     if (r < 0)
-        finish(p, r, NULL, &own);
+        snapshot_finish(p, r, NULL, &own);
     else if (r > 0)
         begin_packing(p);
 }
 
-/* ---- what its image says ---- */
+/* ---- the parent image's configuration ---- */
 
 static void begin_files(struct snapshot *p)
 {
     struct err err = ERR_NONE;
-    int r = images_blob_new(p->im, on_blob, p, &err);
+    int r = images_blob_new(p->im, on_blob_created, p, &err);
 
     if (r < 0)
-        finish(p, r, NULL, &err);
+        snapshot_finish(p, r, NULL, &err);
 }
 
-static void on_parent(void *data, int r, struct image *image, const struct err *err)
+static void on_parent_found(void *data, int r, struct image *image, const struct err *err)
 {
     struct snapshot *p = data;
     struct err own = ERR_NONE;
@@ -214,12 +216,12 @@ static void on_parent(void *data, int r, struct image *image, const struct err *
         r = snapshot_changes(p->s->spec, image->config, &p->changes, &own);
     image_free(image);
     if (r < 0)
-        finish(p, r, NULL, own.code < 0 ? &own : err);
+        snapshot_finish(p, r, NULL, own.code < 0 ? &own : err);
     else
         begin_files(p);
 }
 
-/* ---- the call ---- */
+/* ---- interface ---- */
 
 int sandbox_check_readable(const struct sandbox *s, struct err *err)
 {
@@ -234,7 +236,7 @@ int sandbox_check_readable(const struct sandbox *s, struct err *err)
     return 0;
 }
 
-static int copy(const char *text, char **ret)
+static int copy_text(const char *text, char **ret)
 {
     *ret = text != NULL ? strdup(text) : NULL;
     return text != NULL && *ret == NULL ? -ENOMEM : 0;
@@ -244,14 +246,14 @@ static int copy_options(struct snapshot *p, const struct snapshot_options *o)
 {
     size_t n = 0;
 
-    if (copy(o->name, &p->name) < 0 || copy(o->message, &p->message) < 0 ||
-        copy(o->author, &p->author) < 0)
+    if (copy_text(o->name, &p->name) < 0 || copy_text(o->message, &p->message) < 0 ||
+        copy_text(o->author, &p->author) < 0)
         return -ENOMEM;
     while (o->changes != NULL && o->changes[n] != NULL)
         n++;
     p->changes = calloc(n + 1, sizeof(*p->changes));
     for (size_t i = 0; p->changes != NULL && i < n; i++)
-        if (copy(o->changes[i], &p->changes[i]) < 0)
+        if (copy_text(o->changes[i], &p->changes[i]) < 0)
             return -ENOMEM;
     return p->changes != NULL ? 0 : -ENOMEM;
 }
@@ -283,9 +285,9 @@ int sandbox_snapshot(struct sandbox *s, const struct snapshot_options *o, image_
     if (r == 0 && s->spec->image_id == NULL) {
         r = snapshot_changes(s->spec, NULL, &p->changes, err);
         if (r == 0)
-            r = images_blob_new(p->im, on_blob, p, err);
+            r = images_blob_new(p->im, on_blob_created, p, err);
     } else if (r == 0) {
-        r = images_find(p->im, s->spec->image_id, on_parent, p, err);
+        r = images_find(p->im, s->spec->image_id, on_parent_found, p, err);
     }
     if (r < 0)
         snapshot_free(p);

@@ -1,12 +1,13 @@
 #pragma once
 
 /*
- * Snapshots of sandboxes (docs/images.md): of all of one, as an image whose parent is its image; of
- * one directory, as a named volume; and clones. A sandbox that runs is paused while its files are
- * read, and goes on as soon as they have been; one that is paused, stopped or created is read as it
- * is. What is mounted into it is not part of it.
+ * Snapshots of sandboxes (docs/images.md): of a whole sandbox, as an image with the sandbox's image
+ * as its parent; or of one directory, as a named volume. A running sandbox is paused while its
+ * files are read, and resumed right after. A paused, stopped or created sandbox is read as it is.
+ * Mounted volumes and directories are not included.
  *
- * Ids are those of the inside: the same files make the same layer, whatever range they were in.
+ * File owners are stored with the ids inside the sandbox, so equal files give equal layers,
+ * whatever the id range.
  */
 
 #include <stdbool.h>
@@ -16,23 +17,26 @@
 #include "core/volumes.h"
 
 struct snapshot_options {
-    const char *name;             /* of the image, or NULL */
-    const char *message, *author; /* or NULL */
-    const char *const *changes;   /* NULL-terminated, as images_import's; or NULL */
+    const char *name;             /* name of the new image, or NULL */
+    const char *message, *author; /* each may be NULL */
+    const char *const *changes;   /* NULL-terminated, as for images_import; or NULL */
     bool no_pause;
 };
 
-/* cb's image is the callee's. -EBUSY by state; -EOPNOTSUPP: its root is a directory of the host's.
+/*
+ * The callee of cb frees the image. -EBUSY: by state; -EOPNOTSUPP: the sandbox's root is a
+ * directory of the host.
  */
 int sandbox_snapshot(struct sandbox *s, const struct snapshot_options *o, image_cb cb, void *data,
                      struct err *err);
 
-/* A new volume with what is in the directory `dir`, an absolute path inside; name: NULL = made up.
- * Its labels say what it is of. -EEXIST, limits: as volume_create; -ENOENT: there is no such
- * directory. */
+/*
+ * Makes a volume with the contents of `dir`, an absolute path inside. name: NULL = a random name.
+ * Labels record the origin. -EEXIST, limits: as volume_create; -ENOENT: no such directory.
+ */
 int sandbox_snapshot_dir(struct sandbox *s, const char *dir, const char *name,
                          const struct volume_creator *creator, volume_cb cb, void *data,
                          struct err *err);
 
-/* Whether its files can be copied: -EBUSY by state, -ENOENT. */
+/* Returns 0 if the sandbox's files can be copied; -EBUSY: by state; -ENOENT. */
 int sandbox_check_readable(const struct sandbox *s, struct err *err);

@@ -1,6 +1,6 @@
 /*
- * The part of the store that may wait for a disk: syncs and deletions, in the thread pool, one
- * batch at a time. The worker sees a copy of the paths and the two directory fds, and nothing else.
+ * The part of the store that waits for the disk: syncs and deletions, in the thread pool, one batch
+ * at a time. The pool thread only uses its batch and the directory fds.
  */
 
 #include <errno.h>
@@ -15,29 +15,31 @@
 #include "base/log.h"
 #include "core/store_internal.h"
 
-enum { PURGE_DEPTH_MAX = 4 /* <id>.<n>/processes/<name>.json, and one to spare */ };
+enum { PURGE_DEPTH_MAX = 4 /* <id>.<n>/processes/<name>.json, and one level to spare */ };
 
 enum {
-    /* From a change to its sync: those of a sandbox that lives for a moment are synced together, or
-     * not at all. */
+    /*
+     * Delay of a sync after a change. Changes of a short-lived sandbox are synced together, or not
+     * at all if it is removed before.
+     */
     DELAY_MS = 50,
 };
 
-static void soon(struct store_disk *d);
-static void finish(struct store_disk *d);
+static void disk_schedule(struct store_disk *d);
+static void disk_finish(struct store_disk *d);
 
-/* ---- the worker ---- */
+/* ---- in the pool thread ---- */
 
 static int sync_at(int dir_fd, const char *path, int flags)
 {
     auto_close int fd = openat(dir_fd, path, O_RDONLY | O_CLOEXEC | O_NOFOLLOW | flags);
 
     if (fd < 0)
-        return errno == ENOENT ? 0 : -errno; /* removed meanwhile: nothing to keep */
+        return errno == ENOENT ? 0 : -errno; /* removed meanwhile: nothing to sync */
     return fsync(fd) < 0 ? -errno : 0;
 }
 
-/* The file, then each directory that leads to it. */
+/* Syncs the file, then each directory of its path. */
 static int sync_path(int sandboxes_fd, const char *path)
 {
     char dir[STORE_PATH_MAX];
@@ -53,7 +55,10 @@ static int sync_path(int sandboxes_fd, const char *path)
     return r;
 }
 
-/* Deletes what is in a directory of ours, but not the directory. The first failure is told. */
+/*
+ * Deletes the contents of a directory, but not the directory. Continues after a failure; returns
+ * the first one.
+ */
 static int empty_dir(int dir_fd, const char *name, int depth)
 {
     auto_ptr(dir_close) DIR *d = dir_open(dir_fd, name);
@@ -79,7 +84,7 @@ static int empty_dir(int dir_fd, const char *name, int depth)
     return first;
 }
 
-static void work(uv_work_t *req)
+static void disk_work(uv_work_t *req)
 {
     const struct store_disk *d = req->data;
     const struct disk_batch *b = &d->running;
@@ -102,7 +107,7 @@ static void work(uv_work_t *req)
                  strerror(-r));
 }
 
-/* ---- the loop's side ---- */
+/* ---- on the loop ---- */
 
 static bool is_marked(const struct store_disk *d)
 {
@@ -113,17 +118,17 @@ static void after_work(uv_work_t *req, int status)
 {
     struct store_disk *d = req->data;
 
-    (void)status; /* never cancelled */
+    (void)status; /* the job is never cancelled */
     free(d->running.paths);
     d->running = (struct disk_batch){0};
     d->busy = false;
     if (d->closed)
-        finish(d);
+        disk_finish(d);
     else if (is_marked(d))
-        soon(d);
+        disk_schedule(d);
 }
 
-static void start(struct store_disk *d)
+static void disk_start_batch(struct store_disk *d)
 {
     if (d->busy || !is_marked(d))
         return;
@@ -131,25 +136,25 @@ static void start(struct store_disk *d)
     d->next = (struct disk_batch){0};
     d->work.data = d;
     d->busy = true;
-    if (uv_queue_work(d->loop, &d->work, work, after_work) < 0)
-        abort(); /* only for a work function that is NULL */
+    if (uv_queue_work(d->loop, &d->work, disk_work, after_work) < 0)
+        abort(); /* uv_queue_work fails only without a work function */
 }
 
-static void on_timer(uv_timer_t *t)
+static void on_delay_over(uv_timer_t *t)
 {
-    start(t->data);
+    disk_start_batch(t->data);
 }
 
-static void soon(struct store_disk *d)
+static void disk_schedule(struct store_disk *d)
 {
     if (!d->busy && !d->closed && !uv_is_active((uv_handle_t *)&d->timer))
-        (void)uv_timer_start(&d->timer, on_timer, DELAY_MS, 0);
+        (void)uv_timer_start(&d->timer, on_delay_over, DELAY_MS, 0);
 }
 
-/* The last batch, and then the end. */
-static void finish(struct store_disk *d)
+/* Runs the last batch; calls on_idle when nothing is left. */
+static void disk_finish(struct store_disk *d)
 {
-    start(d);
+    disk_start_batch(d);
     if (!d->busy)
         d->on_idle(d->data);
 }
@@ -174,13 +179,13 @@ void disk_mark(struct store_disk *d, const char *path)
         b->all = true;
     else
         (void)snprintf(b->paths[b->count++], STORE_PATH_MAX, "%s", path);
-    soon(d);
+    disk_schedule(d);
 }
 
 void disk_purge(struct store_disk *d)
 {
     d->next.purge = true;
-    soon(d);
+    disk_schedule(d);
 }
 
 static void on_timer_closed(uv_handle_t *h)
@@ -189,7 +194,7 @@ static void on_timer_closed(uv_handle_t *h)
 
     d->closed = true;
     if (!d->busy)
-        finish(d); /* else after_work does */
+        disk_finish(d); /* else after_work does it */
 }
 
 void disk_close(struct store_disk *d, void (*on_idle)(void *data), void *data)

@@ -24,17 +24,17 @@
 
 enum {
     GONE_TRIES_MAX = 1000,
-    STATE_SIZE = 512, /* bytes of every state.json: what no disk writes a part of */
+    STATE_SIZE = 512, /* size of every state.json: one sector, which a disk writes as a whole */
 };
 
 struct store {
     struct store_disk disk;
-    unsigned gone_next; /* numbers the directories in gone/ */
+    unsigned gone_next; /* number of the next directory in gone/ */
 };
 
 /* ---- opening ---- */
 
-/* A directory below `at`, made when missing and `make`. */
+/* Opens a directory below `at`; creates it if it is missing and `make` is set. */
 static int open_dir(int at, const char *name, bool make, int *ret)
 {
     int fd = openat(at, name, O_RDONLY | O_DIRECTORY | O_CLOEXEC | O_NOFOLLOW);
@@ -80,7 +80,7 @@ int store_open(int dir_fd, uv_loop_t *loop, struct store **ret, struct err *err)
     s->disk.sandboxes_fd = take_fd(&sandboxes);
     s->disk.gone_fd = take_fd(&gone);
     s->disk.networks_fd = take_fd(&networks);
-    disk_purge(&s->disk); /* of a supervisor that was killed between the two steps of a removal */
+    disk_purge(&s->disk); /* left by a supervisor killed between the two steps of a removal */
     *ret = s;
     return 0;
 }
@@ -127,23 +127,22 @@ static int open_sandbox(struct store *s, const char *id, bool make, int *ret, st
 /* ---- files ---- */
 
 /*
- * As renameat within a directory. ext4 sends the new file's data to the disk, and waits for room in
- * the queue, when a rename takes another file's name (auto_da_alloc): half a millisecond to three.
- * To exchange the two names does not, and the sync that follows is ours. With `spare` the old file
- * stays under the name tmp.
+ * Renames tmp to name. When a rename replaces a file, ext4 starts writing the new file's data and
+ * may wait for the disk's queue (auto_da_alloc): 0.5 to 3 ms. RENAME_EXCHANGE does not; disk_mark
+ * syncs the file later. With `spare` the old file is kept under the name tmp.
  */
-static int take_name(int dir_fd, const char *tmp, const char *name, bool spare)
+static int rename_over(int dir_fd, const char *tmp, const char *name, bool spare)
 {
     if (renameat2(dir_fd, tmp, dir_fd, name, RENAME_EXCHANGE) == 0) {
         if (!spare)
-            (void)unlinkat(dir_fd, tmp, 0); /* if it stays, the next one removes it */
+            (void)unlinkat(dir_fd, tmp, 0); /* a file left here is removed by the next save */
         return 0;
     }
-    /* There is no old one, or the file system cannot do it. */
+    /* The old file is missing, or the file system has no RENAME_EXCHANGE. */
     return renameat(dir_fd, tmp, dir_fd, name) < 0 ? -errno : 0;
 }
 
-/* What the last save has left, if its length is to stay; else a new file. */
+/* Opens the spare file of the last save if it has the right length; else creates a new file. */
 static int open_tmp(int dir_fd, const char *tmp, bool spare, size_t len)
 {
     const int flags = O_WRONLY | O_CLOEXEC | O_NOFOLLOW;
@@ -155,35 +154,37 @@ static int open_tmp(int dir_fd, const char *tmp, bool spare, size_t len)
     if (fd >= 0)
         (void)close(fd);
     fd = openat(dir_fd, tmp, flags | O_CREAT | O_EXCL, 0600);
-    if (fd < 0 && errno == EEXIST) { /* of one who was killed */
+    if (fd < 0 && errno == EEXIST) { /* left by a process that was killed */
         (void)unlinkat(dir_fd, tmp, 0);
         fd = openat(dir_fd, tmp, flags | O_CREAT | O_EXCL, 0600);
     }
     return fd < 0 ? -errno : fd;
 }
 
-static bool there_is(int dir_fd, const char *name)
+static bool file_exists(int dir_fd, const char *name)
 {
     return faccessat(dir_fd, name, F_OK, AT_SYMLINK_NOFOLLOW) == 0;
 }
 
-/* Visible as a whole or not at all; not yet on the disk. spare: the old file is kept and written
- * over by the next save, if that is of the same length; the first one's temporary name is another,
- * so that a spare file says that there was one (load_state). */
+/*
+ * Replaces a file atomically, without syncing it. With spare, the old file is kept, and the next
+ * save of equal length overwrites it. The first save uses another temporary name, so a spare file
+ * proves an earlier save (load_state).
+ */
 static int replace_at(int dir_fd, const char *name, const char *text, size_t len, bool spare)
 {
     auto_close int fd = FD_NONE;
     char tmp[STORE_NAME_MAX + 16];
     int r;
 
-    (void)snprintf(tmp, sizeof(tmp), spare && !there_is(dir_fd, name) ? ".%s.new" : ".%s.tmp",
+    (void)snprintf(tmp, sizeof(tmp), spare && !file_exists(dir_fd, name) ? ".%s.new" : ".%s.tmp",
                    name);
     fd = open_tmp(dir_fd, tmp, spare, len);
     if (fd < 0)
         return take_fd(&fd);
     r = write_all(fd, text, len);
     if (r == 0)
-        r = take_name(dir_fd, tmp, name, spare);
+        r = rename_over(dir_fd, tmp, name, spare);
     if (r < 0)
         (void)unlinkat(dir_fd, tmp, 0);
     return r;
@@ -239,7 +240,7 @@ static const struct strtab state_names[] = {
 };
 /* clang-format on */
 
-/* The struct in JSON's own types. */
+/* struct stored_state with the types that json/decode.h fills in. */
 struct state_file {
     int state;
     int64_t created, started, finished, exit_code, restarts, creator;
@@ -278,17 +279,17 @@ int store_save_spec(struct store *s, const char *id, const struct spec *spec, st
     return save_json(s, id, dir, "", "spec.json", root, STORE_SPEC_MAX, err);
 }
 
-/* What is saved must be loadable, whatever a clock that was set back has made of it. */
-static json_int_t clamp(int64_t n, int64_t min, int64_t max)
+/* Keeps values in the range that the decoder accepts, even if the clock was set back. */
+static json_int_t clamp_integer(int64_t n, int64_t min, int64_t max)
 {
     return n < min ? min : n > max ? max : n;
 }
 
 /*
- * A state is saved at each step of a sandbox's life, and to make a file and to remove one costs ten
- * times what writing it does. So it is written over the one before the last. That every state has
- * the same length, and lies in one sector, makes that as safe as a new file: whatever a power
- * failure leaves of writes and names, each of the two files is one whole state.
+ * State is saved at each step of a sandbox's life. Creating and removing a file costs ten times as
+ * much as writing it, so the file before the last is overwritten. Every state has the same length
+ * and lies in one sector, which makes this as safe as a new file: after a power failure each of the
+ * two files holds one complete state.
  */
 static int save_padded(struct store *s, const char *id, int dir_fd, const json_t *root,
                        struct err *err)
@@ -298,7 +299,7 @@ static int save_padded(struct store *s, const char *id, int dir_fd, const json_t
 
     if (len == 0)
         return err_errno(err, -ENOMEM, "sandbox %s: state", id);
-    if (len > sizeof(text)) /* of a state that has more to say some day */
+    if (len > sizeof(text)) /* for a future, longer state */
         return save_json(s, id, dir_fd, "", "state.json", root, STORE_STATE_MAX, err);
     (void)memset(text + len, '\n', sizeof(text) - len);
     return save_text(s, id, dir_fd, "", "state.json", text, sizeof(text), true, err);
@@ -317,21 +318,24 @@ int store_save_state(struct store *s, const char *id, const struct stored_state 
     r = open_sandbox(s, id, false, &dir, err);
     if (r < 0)
         return r;
-    root = json_pack(
-        "{s:s, s:I, s:I, s:I, s:I, s:I, s:b, s:b, s:I}", "state", name, "createdMs",
-        clamp(state->created_ms, 0, INT64_MAX), "startedMs", clamp(state->started_ms, 0, INT64_MAX),
-        "finishedMs", clamp(state->finished_ms, 0, INT64_MAX), "exitCode",
-        clamp(state->exit_code, -1, 255), "restarts", clamp(state->restarts, 0, STORE_RESTARTS_MAX),
-        "oomKilled", state->oom_killed, "wanted", state->wanted, "creator",
-        clamp(state->creator, STORE_NO_CREATOR, UINT32_MAX));
-    /* Only then, so that an older daemon can read what this one wrote. */
+    root = json_pack("{s:s, s:I, s:I, s:I, s:I, s:I, s:b, s:b, s:I}", "state", name, "createdMs",
+                     clamp_integer(state->created_ms, 0, INT64_MAX), "startedMs",
+                     clamp_integer(state->started_ms, 0, INT64_MAX), "finishedMs",
+                     clamp_integer(state->finished_ms, 0, INT64_MAX), "exitCode",
+                     clamp_integer(state->exit_code, -1, 255), "restarts",
+                     clamp_integer(state->restarts, 0, STORE_RESTARTS_MAX), "oomKilled",
+                     state->oom_killed, "wanted", state->wanted, "creator",
+                     clamp_integer(state->creator, STORE_NO_CREATOR, UINT32_MAX));
+    /* Written only if true, so that older daemons can read the file. */
     if (root == NULL || (state->held && json_object_set_new(root, "held", json_true()) < 0))
         return err_errno(err, -ENOMEM, "sandbox %s: state", id);
     return save_padded(s, id, dir, root, err);
 }
 
-/* What a file system makes of a file whose rename it wrote before its data, when the power went:
- * nothing, or zeros. */
+/*
+ * True for an empty file or one of zeros. A power failure leaves that if the file system had
+ * written the rename before the data.
+ */
 static bool is_blank(const char *text, size_t len)
 {
     for (size_t i = 0; i < len; i++)
@@ -356,7 +360,7 @@ static int load_state(int dir_fd, struct stored_state *ret, struct err *err)
     }
     if (r == 0)
         r = json_parse(text, len, STORE_STATE_MAX, &root, err);
-    if (r == -ENOENT && there_is(dir_fd, ".state.json.tmp"))
+    if (r == -ENOENT && file_exists(dir_fd, ".state.json.tmp"))
         return err_set(err, -ENODATA, "is lost");
     if (r == -ENOENT) {
         *ret = (struct stored_state){
@@ -400,7 +404,7 @@ int store_load(struct store *s, const char *id, struct spec **ret_spec, struct s
     r = load_json(dir, "spec.json", STORE_SPEC_MAX, &root, err);
     if (r == 0)
         r = spec_from_json(root, &spec, err);
-    /* Half made or half removed: a spec is of no use, and need not be whole. */
+    /* The spec of a sandbox being created or removed is not used, so it may be incomplete. */
     if (r < 0 && state.state != SANDBOX_CREATING && state.state != SANDBOX_REMOVING)
         return err_wrap(err, r, "sandbox %s: spec.json", id);
     *ret = state;
@@ -408,7 +412,7 @@ int store_load(struct store *s, const char *id, struct spec **ret_spec, struct s
     return 0;
 }
 
-/* A small file of a sandbox that others know the shape of. */
+/* Saves a small file with content of another module. */
 static int save_other(struct store *s, const char *id, const char *name, const json_t *root,
                       struct err *err)
 {
@@ -456,7 +460,7 @@ int store_remove(struct store *s, const char *id, struct err *err)
 
     if (r < 0)
         return r;
-    /* The name that a killed namesake left is taken until the purge has been there. */
+    /* A name may be taken by a directory left from a killed supervisor, until it is purged. */
     for (int i = 0; i < GONE_TRIES_MAX; i++) {
         (void)snprintf(name, sizeof(name), "%s.%u", id, s->gone_next++);
         if (renameat2(s->disk.sandboxes_fd, id, s->disk.gone_fd, name, RENAME_NOREPLACE) == 0) {
@@ -483,8 +487,10 @@ int store_logs_fd(struct store *s, const char *id, struct err *err)
 
 /* ---- lists ---- */
 
-/* The names in a directory that `keep` accepts, as a list that stays valid whatever the caller does
- * to the directory. */
+/*
+ * Lists the names in a directory that `keep` accepts. The caller may change the directory while it
+ * uses the list.
+ */
 static int list_dir(int dir_fd, bool (*keep)(char *name), char ***ret, struct err *err)
 {
     auto_ptr(dir_close) DIR *d = dir_open(dir_fd, ".");
@@ -529,7 +535,7 @@ int store_each(struct store *s, void (*cb)(void *data, const char *id), void *da
     return 0;
 }
 
-/* Cuts ".json" off. */
+/* Cuts ".json" off the name. */
 static bool is_record(char *name)
 {
     static const char suffix[] = ".json";
@@ -667,7 +673,7 @@ int store_each_network(struct store *s, void (*cb)(void *data, const char *name,
     int r = list_dir(s->disk.networks_fd, is_record, &names, err);
 
     if (names == NULL)
-        return r; /* which is why */
+        return r; /* list_dir has set names to NULL and r to the error */
     for (size_t i = 0; names[i] != NULL; i++) {
         auto_ptr(json_decref) json_t *root = NULL;
         char file[STORE_NAME_MAX + 6];

@@ -1,19 +1,19 @@
 #pragma once
 
 /*
- * The files of sandboxes in the supervisor's own tree (docs/supervisor.md):
+ * The files of sandboxes in the supervisor's directory (docs/supervisor.md):
  *
  *     networks/<name>.json
  *     sandboxes/<id>/spec.json state.json exposures.json ports.json processes/<name>.json logs/
  *
- * A save writes a temporary file and renames it before it returns, so that a supervisor that is
- * killed leaves the old content or the new. The two fsyncs that a power failure asks for follow in
- * the thread pool: nothing here waits for a disk, and of what was changed in the moments before a
- * power failure the old content may be there, or none (store_load). What waits to be synced is one
- * mark a sandbox, however often it was saved, so there is no queue to overflow. Removing moves the
- * directory out of the way at once and deletes it in the thread pool.
+ * A save writes a temporary file and renames it before it returns, so a killed supervisor leaves
+ * the old content or the new. The two fsyncs needed against a power failure follow in the thread
+ * pool; no call waits for a disk. After a power failure the last changes may be missing, or a file
+ * may be blank (store_load). Repeated saves of a file are synced once, so no queue can overflow. A
+ * removal renames the directory at once, and deletes it in the thread pool.
  *
- * All files are small; what is read is bounded, and checked as strictly as if a client had sent it.
+ * All files are small. Files are read with a size limit, and checked as strictly as input from a
+ * client.
  */
 
 #include <jansson.h>
@@ -30,12 +30,13 @@ struct store;
 enum {
     STORE_SPEC_MAX = 16 << 20, /* bytes; argv and env are at most 2 MiB before escapes */
     STORE_STATE_MAX = 4096,    /* bytes */
-    STORE_OTHER_MAX = 1 << 20, /* bytes; exposures.json (1024 of them, names escaped), ports.json */
+    STORE_OTHER_MAX =
+        1 << 20, /* bytes of exposures.json (1024 entries, names escaped), and of ports.json */
     STORE_PROCESS_MAX = 4 << 20,  /* bytes of one process record */
-    STORE_PROCESSES_MAX = 4096,   /* records read of one sandbox; more are an error */
-    STORE_NETWORK_MAX = 1 << 20,  /* bytes of the record of one */
+    STORE_PROCESSES_MAX = 4096,   /* process records of one sandbox; more are an error */
+    STORE_NETWORK_MAX = 1 << 20,  /* bytes of one network record */
     STORE_NAME_MAX = 63,          /* bytes of an id or a process's name */
-    STORE_RESTARTS_MAX = 1 << 30, /* counted at all */
+    STORE_RESTARTS_MAX = 1 << 30, /* the count stops there */
 };
 
 #define STORE_NO_CREATOR (-1)
@@ -43,57 +44,66 @@ enum {
 struct stored_state {
     enum sandbox_state state;
     int64_t created_ms, started_ms, finished_ms; /* since the epoch; 0 = never */
-    int exit_code;                               /* of the last run; -1 = none yet */
+    int exit_code;                               /* exit code of the last run; -1 = not run yet */
     bool oom_killed;
     unsigned restarts;
-    bool wanted;     /* a client wants it to run: it was started and not stopped since */
-    int64_t creator; /* the uid of who made it; STORE_NO_CREATOR in files of older daemons */
-    bool held;       /* paused, or about to be, by us while its files are read (hold.h) */
+    bool wanted;     /* desired state: a client has started it, and not stopped it since */
+    int64_t creator; /* uid of the creator; STORE_NO_CREATOR in files of older daemons */
+    bool held; /* paused, or about to be, by a freeze reference while its files are read (hold.h) */
 };
 
 /*
- * dir_fd: the supervisor's tree; borrowed, outlives the store. Makes what is missing, deletes what
- * a removal left.
+ * Opens the store. dir_fd: the supervisor's directory; borrowed, must outlive the store. Creates
+ * missing directories, and deletes the remains of removals.
  */
 int store_open(int dir_fd, uv_loop_t *loop, struct store **ret, struct err *err);
-/* The last sync or removal still runs to its end in the loop; then the store frees itself. NULL is
- * fine. */
+/*
+ * Closes the store; it frees itself when the last sync or removal has ended in the loop. NULL is
+ * allowed.
+ */
 void store_close(struct store *s);
 
-/* Makes the sandbox's directory, too. -EINVAL (an id that is no file name), or what writing said.
+/*
+ * Creates the sandbox's directory if needed. -EINVAL: the id is no file name; else the errno of
+ * writing.
  */
 int store_save_spec(struct store *s, const char *id, const struct spec *spec, struct err *err);
 int store_save_state(struct store *s, const char *id, const struct stored_state *state,
                      struct err *err);
 /*
- * Both files. -ENOENT when there is no spec; -EINVAL, -ERANGE, -EFBIG … for a garbled one. A state
- * that was never saved is that of a sandbox which was killed while being made: CREATING; then, and
- * in REMOVING, *ret_spec is NULL when it cannot be read. -ENODATA: it was saved, more than once,
- * and is missing. A state of no bytes, or of
- * zeros, is what a power failure leaves of one that was being replaced: STOPPED, its files are
- * whole.
+ * Loads spec and state. -ENOENT: no spec; -EINVAL, -ERANGE, -EFBIG …: damaged file. A missing state
+ * file means that the creating supervisor was killed: CREATING. In the states CREATING and REMOVING
+ * an unreadable spec is returned as NULL. -ENODATA: the state was saved more than once, and is
+ * missing. A blank state file (a power failure during a save) is loaded as STOPPED; the sandbox's
+ * files are complete.
  */
 int store_load(struct store *s, const char *id, struct spec **ret_spec, struct stored_state *ret,
                struct err *err);
-/* Gone at once and for good under this name; -ENOENT. */
+/* Removes the sandbox's files; the id is free at once. -ENOENT. */
 int store_remove(struct store *s, const char *id, struct err *err);
-/* Every sandbox that has a directory, garbled or not. cb may save and remove. What is no sandbox is
- * passed over. */
+/*
+ * Calls cb for every sandbox that has a directory, damaged or not; other names are skipped. cb may
+ * save and remove.
+ */
 int store_each(struct store *s, void (*cb)(void *data, const char *id), void *data,
                struct err *err);
 
 /* root: borrowed. */
 int store_save_exposures(struct store *s, const char *id, const json_t *root, struct err *err);
-/* *ret is a new reference. -ENOENT: there is no such file. */
+/* *ret is a new reference. -ENOENT: no such file. */
 int store_load_exposures(struct store *s, const char *id, json_t **ret, struct err *err);
 
+/* As the two functions above, for ports.json. */
 int store_save_ports(struct store *s, const char *id, const json_t *root, struct err *err);
 int store_load_ports(struct store *s, const char *id, json_t **ret, struct err *err);
 
-/* The directory for log files, made when missing: an O_DIRECTORY fd of the caller's. */
+/*
+ * Opens the directory for log files, creating it if needed. Returns an O_DIRECTORY fd owned by the
+ * caller.
+ */
 int store_logs_fd(struct store *s, const char *id, struct err *err);
 
-/* record: borrowed. name: 1 to STORE_NAME_MAX of A-Z a-z 0-9 _ . - and no dot first. */
+/* record: borrowed. name: 1 to STORE_NAME_MAX of A-Z a-z 0-9 _ . -, not starting with a dot. */
 int store_save_process(struct store *s, const char *id, const char *name, json_t *record,
                        struct err *err);
 /* record: borrowed; NULL for a file that cannot be read. */
@@ -102,7 +112,7 @@ int store_each_process(struct store *s, const char *id,
                        struct err *err);
 int store_remove_process(struct store *s, const char *id, const char *name, struct err *err);
 
-/* As those of processes. */
+/* Records of networks, as for processes. */
 int store_save_network(struct store *s, const char *name, const json_t *root, struct err *err);
 int store_each_network(struct store *s, void (*cb)(void *data, const char *name, json_t *root),
                        void *data, struct err *err);

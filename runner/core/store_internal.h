@@ -1,23 +1,28 @@
 #pragma once
 
-/* What the saving half of the store (store.c) tells the half that works in the thread pool
- * (store-disk.c). */
+/*
+ * Shared by store.c, which writes the files, and store-disk.c, which syncs and deletes them in the
+ * thread pool.
+ */
 
 #include <stdbool.h>
 #include <uv.h>
 
 enum {
-    STORE_PATH_MAX = 160,   /* "<id>/processes/<name>.json" */
-    STORE_MARKS_MAX = 1024, /* files that wait for their sync; more: the whole file system is */
+    STORE_PATH_MAX = 160, /* "<id>/processes/<name>.json" */
+    STORE_MARKS_MAX =
+        1024, /* files waiting for a sync; with more, the whole file system is synced */
 };
 
-/* Work for the thread pool. Belongs to the loop while it is collected, to the worker while it runs.
+/*
+ * Work for the thread pool. Owned by the loop while it is collected, then by the pool thread while
+ * it runs.
  */
 struct disk_batch {
-    char (*paths)[STORE_PATH_MAX]; /* owned; below sandboxes/, each once */
+    char (*paths)[STORE_PATH_MAX]; /* owned; below sandboxes/, without duplicates */
     size_t count;
-    bool all;   /* there were too many to list */
-    bool purge; /* something lies in gone/ */
+    bool all;   /* too many to list: sync the file system */
+    bool purge; /* gone/ is not empty */
 };
 
 struct store_disk {
@@ -27,17 +32,19 @@ struct store_disk {
     uv_timer_t timer;
     uv_work_t work;
     bool busy;                   /* a batch is in the pool */
-    bool closed;                 /* the timer is, and so the rest of the store soon */
+    bool closed;                 /* the timer is closed; the store is freed when it is idle */
     void (*on_idle)(void *data); /* called once, when the disk is closed and nothing runs */
     void *data;
 };
 
-/* loop: borrowed. The fds are set. */
+/* loop: borrowed. The caller has set the fds. */
 void disk_open(struct store_disk *d, uv_loop_t *loop);
-/* A saved file, and its directories, are to be synced: a moment later, in the thread pool. path:
- * below sandboxes/, or "../networks/…" beside it. */
+/*
+ * Schedules a sync of a saved file and its directories, in the thread pool, after a short delay.
+ * path: below sandboxes/, or "../networks/…".
+ */
 void disk_mark(struct store_disk *d, const char *path);
-/* gone/ is to be emptied. */
+/* Schedules the deletion of everything in gone/. */
 void disk_purge(struct store_disk *d);
-/* on_idle follows, never at once. What is marked is still done. */
+/* Completes all scheduled work; then calls on_idle, never inside this call. */
 void disk_close(struct store_disk *d, void (*on_idle)(void *data), void *data);

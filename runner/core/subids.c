@@ -1,7 +1,6 @@
 /*
- * Owns nothing: pure functions over the text of /etc/subuid, /etc/subgid, /etc/passwd and
- * /etc/group. Called by rind doctor, in its process. The texts may say anything; time is that of a
- * sort.
+ * Pure functions over the text of /etc/subuid, /etc/subgid, /etc/passwd and /etc/group. Called by
+ * rind doctor, in its process. The texts are untrusted; the time is that of a sort.
  */
 #include "core/subids.h"
 
@@ -18,7 +17,10 @@
 _Static_assert((int64_t)SUBIDS_LAST < (int64_t)IDRANGE_FIRST,
                "no range of rind's own pool is proposed to a user");
 
-/* Moves *at behind the next line, which is *ret to *ret_end without its newline. false: no more. */
+/*
+ * Moves *at behind the next line; [*ret, *ret_end) is the line without its newline. False: no more
+ * lines.
+ */
 static bool text_next_line(const char **at, const char *end, const char **ret, const char **ret_end)
 {
     const char *newline;
@@ -46,7 +48,7 @@ static bool owner_is(const char *line, const char *end, const char *name)
     return len > 0 && len == strlen(name) && memcmp(line, name, len) == 0;
 }
 
-/* ---- what a user has ---- */
+/* ---- the ranges of a user ---- */
 
 struct subid_user {
     const char *name;
@@ -105,7 +107,7 @@ void subids_of(const char *text, size_t len, const char *user, uid_t uid, struct
         range_find_other(text, len, &u, ret);
 }
 
-/* ---- a range that no user has ---- */
+/* ---- a free range ---- */
 
 struct taken_ids {
     struct idrange_avoid *ranges; /* owned */
@@ -116,7 +118,7 @@ static int taken_add(struct taken_ids *t, struct idrange_avoid range, struct err
 {
     struct idrange_avoid *more;
 
-    /* Below is no range that could be proposed, and most users are there. */
+    /* Ids below SUBIDS_FIRST, most users', are never proposed, so they need not be kept. */
     if (range.last < SUBIDS_FIRST || range.first > SUBIDS_LAST)
         return 0;
     if (t->count == IDRANGE_SUBIDS_MAX)
@@ -154,7 +156,7 @@ static int taken_add_subids(struct taken_ids *t, const char *path, const char *t
     return 0;
 }
 
-/* The third field of passwd and group; a line without one names no id. */
+/* Adds the third field of lines of passwd or group; a line without one has no id. */
 static int taken_add_owners(struct taken_ids *t, const char *text, size_t len, struct err *err)
 {
     const char *at = text, *line, *end;

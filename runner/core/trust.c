@@ -22,14 +22,14 @@ const char *const trust_env[TRUST_ENV_MAX] = {
     "CURL_CA_BUNDLE=" TRUST_DIR "/ca-bundle.pem",
     "GIT_SSL_CAINFO=" TRUST_DIR "/ca-bundle.pem",
     "REQUESTS_CA_BUNDLE=" TRUST_DIR "/ca-bundle.pem", /* Python's requests and pip */
-    "NODE_EXTRA_CA_CERTS=" TRUST_DIR "/ca.pem",       /* beside its own */
+    "NODE_EXTRA_CA_CERTS=" TRUST_DIR "/ca.pem",       /* added to its built-in ones */
     "JAVA_TOOL_OPTIONS=-Djavax.net.ssl.trustStore=" TRUST_DIR
     "/cacerts.jks -Djavax.net.ssl.trustStoreType=JKS "
     "-Djavax.net.ssl.trustStorePassword=changeit",
     NULL,
 };
 
-/* Where distributions keep what they trust; the first one that is there counts. */
+/* CA bundles of distributions; the first existing one is used. */
 static const char *const bundles[] = {"/etc/ssl/certs/ca-certificates.crt",
                                       "/etc/pki/tls/certs/ca-bundle.crt", "/etc/ssl/ca-bundle.pem",
                                       "/etc/ssl/cert.pem"};
@@ -40,9 +40,9 @@ struct trust {
     struct sandbox *s; /* a reference */
     trust_cb *cb;
     struct file_op *op;
-    unsigned at; /* of bundles */
+    unsigned at; /* index into bundles */
     bool too_long;
-    struct buf bundle; /* the image's */
+    struct buf bundle; /* the image's CA bundle */
     struct buf tar;
     size_t sent;
 };
@@ -52,7 +52,7 @@ bool trust_wanted(const struct sandbox *s)
     return s->spec->egress != NULL && s->spec->egress->trust;
 }
 
-static void finish(struct trust *t, int r, const struct err *err)
+static void trust_finish(struct trust *t, int r, const struct err *err)
 {
     struct sandbox *s = t->s;
     trust_cb *cb = t->cb;
@@ -66,7 +66,7 @@ static void finish(struct trust *t, int r, const struct err *err)
 
 /* ---- the archive ---- */
 
-static void octal(char *field, size_t size, size_t value)
+static void put_octal(char *field, size_t size, size_t value)
 {
     (void)snprintf(field, size, "%0*zo", (int)size - 1, value);
 }
@@ -79,15 +79,15 @@ static int add_file(struct buf *tar, const char *name, const char *data, size_t 
     int r;
 
     (void)snprintf(head, 100, "%s", name);
-    octal(head + 100, 8, 0644);
-    octal(head + 108, 8, 0);
-    octal(head + 116, 8, 0);
-    octal(head + 124, 12, len);
-    octal(head + 136, 12, (size_t)(clock_wall_ms() / 1000));
+    put_octal(head + 100, 8, 0644);
+    put_octal(head + 108, 8, 0);
+    put_octal(head + 116, 8, 0);
+    put_octal(head + 124, 12, len);
+    put_octal(head + 136, 12, (size_t)(clock_wall_ms() / 1000));
     (void)memset(head + 148, ' ', 8);
     head[156] = '0';
     (void)snprintf(head + 257, 6, "ustar");
-    head[263] = head[264] = '0'; /* its version */
+    head[263] = head[264] = '0'; /* ustar version "00" */
     for (size_t i = 0; i < sizeof(head); i++)
         sum += (unsigned char)head[i];
     (void)snprintf(head + 148, 8, "%06o", sum);
@@ -125,7 +125,7 @@ static int make_archive(struct trust *t, struct err *err)
 
 /* ---- writing ---- */
 
-static void feed(struct trust *t)
+static void trust_feed(struct trust *t)
 {
     while (t->sent < t->tar.len) {
         size_t n = t->tar.len - t->sent;
@@ -134,32 +134,32 @@ static void feed(struct trust *t)
             n = FILES_INPUT_PAUSE;
         t->sent += n;
         if (file_op_write(t->op, t->tar.data + t->sent - n, n))
-            return; /* on_drain */
+            return; /* on_files_drain continues */
     }
     file_op_write_end(t->op);
 }
 
-static void on_drain(void *data)
+static void on_files_drain(void *data)
 {
-    feed(data);
+    trust_feed(data);
 }
 
-/* The directory is open. */
-static void on_frame(void *data, const struct frame *f)
+/* The first DATA frame means that the destination directory is open. */
+static void on_files_frame(void *data, const struct frame *f)
 {
     struct trust *t = data;
 
     if (f->kind == FRAME_DATA && t->sent == 0)
-        feed(t);
+        trust_feed(t);
 }
 
-static void on_written(void *data, int r, const struct err *err)
+static void on_files_written(void *data, int r, const struct err *err)
 {
     struct err own = ERR_NONE;
 
     if (r < 0)
         (void)err_set(&own, r, "egress.trust: %s", err->msg);
-    finish(data, r, &own);
+    trust_finish(data, r, &own);
 }
 
 static int write_files(struct trust *t, struct err *err)
@@ -171,7 +171,7 @@ static int write_files(struct trust *t, struct err *err)
                                                 .input = true,
                                                 .timeout_ms = FILES_PROMPT_MS};
     static const struct file_events events = {
-        .on_frame = on_frame, .on_drain = on_drain, .on_done = on_written};
+        .on_frame = on_files_frame, .on_drain = on_files_drain, .on_done = on_files_written};
     int r = make_archive(t, err);
 
     return r < 0 ? r : file_op_start(t->s, &request, &events, t, &t->op, err);
@@ -181,7 +181,7 @@ static int write_files(struct trust *t, struct err *err)
 
 static int read_next(struct trust *t, struct err *err);
 
-static bool on_bytes(void *data, const void *bytes, size_t len)
+static bool on_bundle_bytes(void *data, const void *bytes, size_t len)
 {
     struct trust *t = data;
 
@@ -190,13 +190,13 @@ static bool on_bytes(void *data, const void *bytes, size_t len)
     return false;
 }
 
-static void on_read(void *data, int r, const struct err *err)
+static void on_bundle_read(void *data, int r, const struct err *err)
 {
     struct trust *t = data;
     struct err own = ERR_NONE;
 
     (void)err;
-    /* One that is not there, or cannot be read, is none. */
+    /* A missing or unreadable file counts as no bundle. */
     if (r < 0 || t->too_long) {
         buf_done(&t->bundle);
         t->bundle = (struct buf)BUF_INIT(TRUSTSTORE_MAX / 2);
@@ -207,7 +207,7 @@ static void on_read(void *data, int r, const struct err *err)
     }
     r = read_next(t, &own);
     if (r < 0)
-        finish(t, r, &own);
+        trust_finish(t, r, &own);
 }
 
 static int read_next(struct trust *t, struct err *err)
@@ -218,7 +218,8 @@ static int read_next(struct trust *t, struct err *err)
                                          .max_frame = FILE_BATCH_MAX,
                                          .raw = true,
                                          .timeout_ms = FILES_PROMPT_MS};
-    static const struct file_events events = {.on_bytes = on_bytes, .on_done = on_read};
+    static const struct file_events events = {.on_bytes = on_bundle_bytes,
+                                              .on_done = on_bundle_read};
 
     if (t->at >= BUNDLES)
         return write_files(t, err);

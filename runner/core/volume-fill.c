@@ -1,5 +1,7 @@
-/* Has the launcher fill a volume, and waits for the process that does it. Where somebody else is
- * filling the same one, it is asked again. */
+/*
+ * Has the launcher fill a volume, and waits for the process that does so. Retries while another
+ * request fills the volume. Runs in the supervisor's event loop.
+ */
 #include <errno.h>
 #include <fcntl.h>
 #include <stdlib.h>
@@ -15,16 +17,16 @@
 #include "launch/volume.h"
 
 enum {
-    FILL_LIMIT_MS = 3600 * 1000, /* what takes longer is given up */
-    RETRY_MS = 50,               /* another sandbox's start fills the same */
+    FILL_LIMIT_MS = 3600 * 1000, /* time limit of a fill */
+    RETRY_MS = 50,               /* delay while another sandbox's start fills the volume */
     RETRIES_MAX = FILL_LIMIT_MS / RETRY_MS,
 };
 
 struct volume_filling {
     struct supervisor *sup;
     struct buf request; /* owned */
-    int client;         /* owned; or FD_NONE */
-    int report;         /* owned; of who fills it, or FD_NONE */
+    int client;         /* owned, or FD_NONE */
+    int report;         /* owned; pipe from the filling process, or FD_NONE */
     struct death *death;
     uv_timer_t retry;
     unsigned tries;
@@ -34,23 +36,24 @@ struct volume_filling {
     struct volume_filling *next;
 };
 
-static void on_closed(uv_handle_t *h)
+static void on_timer_closed(uv_handle_t *h)
 {
     free(h->data);
 }
 
-static void let_go(struct volume_filling *f)
+static void filling_free(struct volume_filling *f)
 {
     death_close(take(f->death));
     if (f->report >= 0)
-        (void)close(take_fd(&f->report)); /* who fills it sees that nobody waits */
+        (void)close(
+            take_fd(&f->report)); /* EOF tells the filling process that its result is not wanted */
     if (f->client >= 0)
         (void)close(take_fd(&f->client));
     buf_done(&f->request);
-    uv_close((uv_handle_t *)&f->retry, on_closed);
+    uv_close((uv_handle_t *)&f->retry, on_timer_closed);
 }
 
-static void unlink_from(struct volumes *v, struct volume_filling *f)
+static void filling_unlink(struct volumes *v, struct volume_filling *f)
 {
     struct volume_filling **at = &v->fillings;
 
@@ -59,13 +62,13 @@ static void unlink_from(struct volumes *v, struct volume_filling *f)
     *at = f->next;
 }
 
-static void finish(struct volume_filling *f, int r, const struct err *err)
+static void filling_finish(struct volume_filling *f, int r, const struct err *err)
 {
     void (*cb)(void *, int, const struct err *) = f->cb;
     void *data = f->data;
 
-    unlink_from(f->sup->volumes, f);
-    let_go(f);
+    filling_unlink(f->sup->volumes, f);
+    filling_free(f);
     cb(data, r, err);
 }
 
@@ -75,9 +78,9 @@ void volume_fill_drop(struct volume_filling *f)
         return;
     f->dropped = true;
     if (f->asking)
-        return; /* the launcher's answer ends it */
-    unlink_from(f->sup->volumes, f);
-    let_go(f);
+        return; /* the launcher's reply ends it */
+    filling_unlink(f->sup->volumes, f);
+    filling_free(f);
 }
 
 void volume_fills_close(struct volumes *v)
@@ -86,11 +89,11 @@ void volume_fills_close(struct volumes *v)
         struct volume_filling *f = v->fillings;
 
         v->fillings = f->next;
-        let_go(f);
+        filling_free(f);
     }
 }
 
-static void on_ended(void *data, bool late)
+static void on_filler_ended(void *data, bool late)
 {
     struct volume_filling *f = data;
     struct err err = ERR_NONE;
@@ -99,40 +102,40 @@ static void on_ended(void *data, bool late)
     f->death = NULL;
     r = late ? err_set(&err, -ETIMEDOUT, "fill the volume: it takes longer than an hour")
              : volume_result(f->report, &err);
-    finish(f, r, &err);
+    filling_finish(f, r, &err);
 }
 
-static int ask(struct volume_filling *f, struct err *err);
+static int filling_request(struct volume_filling *f, struct err *err);
 
-static void on_retry(uv_timer_t *h)
+static void on_retry_due(uv_timer_t *h)
 {
     struct volume_filling *f = h->data;
     struct err err = ERR_NONE;
 
-    if (ask(f, &err) < 0)
-        finish(f, err.code, &err);
+    if (filling_request(f, &err) < 0)
+        filling_finish(f, err.code, &err);
 }
 
-static void on_reply(void *data, int r, const struct launch_reply *reply, int fds[2],
-                     const struct err *err)
+static void on_launcher_reply(void *data, int r, const struct launch_reply *reply, int fds[2],
+                              const struct err *err)
 {
     struct volume_filling *f = data;
     struct err own = ERR_NONE;
 
     (void)reply;
     if (r == -ECANCELED || r == -EPIPE)
-        return; /* the supervisor stops, and lets go of it */
+        return; /* the supervisor stops, and volume_fills_close frees it */
     f->asking = false;
     if (f->dropped) {
         volume_fill_drop(f);
         return;
     }
     if ((r == -EBUSY || r == -EAGAIN) && f->tries++ < RETRIES_MAX) {
-        (void)uv_timer_start(&f->retry, on_retry, RETRY_MS, 0);
+        (void)uv_timer_start(&f->retry, on_retry_due, RETRY_MS, 0);
         return;
     }
     if (r == 0 && fds[0] >= 0) {
-        r = death_watch(f->sup->loop, fds[0], FILL_LIMIT_MS, on_ended, f, &f->death);
+        r = death_watch(f->sup->loop, fds[0], FILL_LIMIT_MS, on_filler_ended, f, &f->death);
         if (r == 0) {
             f->report = take_fd(&fds[1]);
             return;
@@ -140,12 +143,13 @@ static void on_reply(void *data, int r, const struct launch_reply *reply, int fd
         (void)err_errno(&own, r, "fill a volume");
         err = &own;
     }
-    finish(f, r, err); /* or there was nothing to do */
+    filling_finish(f, r, err); /* also if there was nothing to do */
 }
 
-static int ask(struct volume_filling *f, struct err *err)
+static int filling_request(struct volume_filling *f, struct err *err)
 {
-    int r = launcher_client_send_for(f->sup->launcher, &f->request, f->client, on_reply, f, err);
+    int r = launcher_client_send_for(f->sup->launcher, &f->request, f->client, on_launcher_reply, f,
+                                     err);
 
     f->asking = r == 0;
     return r;
@@ -165,12 +169,13 @@ int volume_fill(struct supervisor *sup, struct buf *request, int client,
     f->request = *request;
     *request = (struct buf)BUF_INIT(0);
     if (client >= 0)
-        f->client = fcntl(client, F_DUPFD_CLOEXEC, 3); /* none: the launcher refuses */
+        f->client =
+            fcntl(client, F_DUPFD_CLOEXEC, 3); /* on failure FD_NONE, and the launcher refuses */
     (void)uv_timer_init(sup->loop, &f->retry);
     f->retry.data = f;
-    r = ask(f, err);
+    r = filling_request(f, err);
     if (r < 0) {
-        let_go(f);
+        filling_free(f);
         return r;
     }
     f->next = sup->volumes->fillings;

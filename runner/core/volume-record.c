@@ -1,4 +1,7 @@
-/* What is kept of a named volume beside its files, as JSON in the launcher's hands. */
+/*
+ * The record of a named volume: encoding and decoding. The launcher stores it beside the volume's
+ * files.
+ */
 #include <errno.h>
 #include <jansson.h>
 #include <stddef.h>
@@ -33,7 +36,7 @@ int volume_random_name(char name[65])
     return 0;
 }
 
-/* A sandbox's labels are what labels are here, too. */
+/* Uses the spec's rules for labels of sandboxes. */
 int volume_record_labels(struct volume_record *r, char *const *labels, struct err *err)
 {
     auto_ptr(spec_free) struct spec *s = spec_new();
@@ -92,7 +95,7 @@ int volume_record_encode(const struct volume_record *r, struct buf *out, struct 
 struct record_json {
     int64_t created_ms, creator, bytes;
     char *owner;       /* owned */
-    struct spec *spec; /* owned; its labels */
+    struct spec *spec; /* owned; holds the labels */
 };
 
 static int d_labels(json_t *value, const struct jfield *field, void *dst, const struct jpath *path,

@@ -1,7 +1,7 @@
 /*
- * What a new sandbox needs of named volumes: each is made if there is none, and filled from the
- * image where it is new. One after the other, before the sandbox is started: the launcher's replies
- * and the deaths of the processes that fill lead from one step to the next.
+ * Prepares the named volumes of a new sandbox, one after the other, before it is started. Creates
+ * missing volumes, and fills new ones from the image. Replies of the launcher and the exit of
+ * filling processes lead from one step to the next. Runs in the supervisor's event loop.
  */
 #include "core/volume-use.h"
 
@@ -24,13 +24,13 @@ struct preparation {
     struct sandbox *s; /* a reference */
     volumes_ready_cb cb;
     struct volume_creator creator;
-    size_t at; /* which volume of the spec */
+    size_t at; /* index into the spec's volumes */
     struct volume_filling *filling;
     uv_timer_t begin;
     struct preparation *next;
 };
 
-static void begin_volume(struct preparation *p);
+static void preparation_begin_volume(struct preparation *p);
 
 /* ---- names and rights ---- */
 
@@ -74,14 +74,14 @@ int volumes_check_spec(struct supervisor *sup, const struct spec *spec,
     return 0;
 }
 
-/* ---- the end ---- */
+/* ---- ending a preparation ---- */
 
-static void on_closed(uv_handle_t *h)
+static void on_timer_closed(uv_handle_t *h)
 {
     free(h->data);
 }
 
-static void unlink_from(struct volumes *v, struct preparation *p)
+static void preparation_unlink(struct volumes *v, struct preparation *p)
 {
     struct preparation **at = &v->preparations;
 
@@ -90,19 +90,19 @@ static void unlink_from(struct volumes *v, struct preparation *p)
     *at = p->next;
 }
 
-static void let_go(struct preparation *p)
+static void preparation_free(struct preparation *p)
 {
     volume_fill_drop(take(p->filling));
-    uv_close((uv_handle_t *)&p->begin, on_closed);
+    uv_close((uv_handle_t *)&p->begin, on_timer_closed);
 }
 
-static void finish(struct preparation *p, int r, const struct err *err)
+static void preparation_finish(struct preparation *p, int r, const struct err *err)
 {
     struct sandbox *s = p->s;
     volumes_ready_cb cb = p->cb;
 
-    unlink_from(s->sup->volumes, p);
-    let_go(p);
+    preparation_unlink(s->sup->volumes, p);
+    preparation_free(p);
     s->volumes_ready = r == 0;
     cb(s, r, err);
     sandbox_unref(s);
@@ -115,45 +115,45 @@ void volumes_prepare_close(struct volumes *v)
 
         v->preparations = p->next;
         sandbox_unref(p->s);
-        let_go(p);
+        preparation_free(p);
     }
 }
 
 /* ---- one volume ---- */
 
-static void next_volume(struct preparation *p)
+static void preparation_next_volume(struct preparation *p)
 {
     p->at++;
-    begin_volume(p);
+    preparation_begin_volume(p);
 }
 
-/* The sandbox is to go meanwhile, and nothing has to be ready for it any more. */
-static bool is_over(struct preparation *p)
+/* Ends the preparation if the sandbox is being removed or the supervisor stops. */
+static bool preparation_is_over(struct preparation *p)
 {
     if (p->s->state == SANDBOX_CREATING && !p->s->sup->stopping)
         return false;
-    finish(p, -ECANCELED, NULL);
+    preparation_finish(p, -ECANCELED, NULL);
     return true;
 }
 
-static void on_filled(void *data, int r, const struct err *err)
+static void on_volume_filled(void *data, int r, const struct err *err)
 {
     struct preparation *p = data;
     struct err own = ERR_NONE;
 
     p->filling = NULL;
-    if (is_over(p))
+    if (preparation_is_over(p))
         return;
     if (r < 0) {
         own = *err;
         (void)err_wrap(&own, r, "volume '%s'", p->s->spec->volumes[p->at].source);
-        finish(p, r, &own);
+        preparation_finish(p, r, &own);
         return;
     }
-    next_volume(p);
+    preparation_next_volume(p);
 }
 
-static int fill(struct preparation *p, struct err *err)
+static int preparation_fill_volume(struct preparation *p, struct err *err)
 {
     auto_buf struct buf b = BUF_INIT(LAUNCH_SIZE_MAX);
     struct sandbox *s = p->s;
@@ -165,10 +165,11 @@ static int fill(struct preparation *p, struct err *err)
         layers[n++] = image_builtin_name(BUILTIN_ROOT);
     layers[n] = image_builtin_name(BUILTIN_BASE);
     r = sandbox_fill_request(&b, s->spec, layers, p->at, FD_NONE, err);
-    return r < 0 ? r : volume_fill(s->sup, &b, p->creator.fd, on_filled, p, &p->filling, err);
+    return r < 0 ? r
+                 : volume_fill(s->sup, &b, p->creator.fd, on_volume_filled, p, &p->filling, err);
 }
 
-static void on_wanted(void *data, int r, struct volume_entry *v, const struct err *err)
+static void on_volume_wanted(void *data, int r, struct volume_entry *v, const struct err *err)
 {
     struct preparation *p = data;
     struct err own = ERR_NONE;
@@ -176,21 +177,21 @@ static void on_wanted(void *data, int r, struct volume_entry *v, const struct er
     (void)v;
     if (r == -ECANCELED || r == -EPIPE)
         return;
-    if (is_over(p))
+    if (preparation_is_over(p))
         return;
     if (r == 0 && p->s->spec->volumes[p->at].no_copy) {
-        next_volume(p);
+        preparation_next_volume(p);
         return;
     }
     if (r == 0) {
-        r = fill(p, &own);
+        r = preparation_fill_volume(p, &own);
         err = &own;
     }
     if (r < 0)
-        finish(p, r, err);
+        preparation_finish(p, r, err);
 }
 
-static void begin_volume(struct preparation *p)
+static void preparation_begin_volume(struct preparation *p)
 {
     const struct spec *spec = p->s->spec;
     struct err err = ERR_NONE;
@@ -198,13 +199,13 @@ static void begin_volume(struct preparation *p)
     while (p->at < spec->volume_count && !spec->volumes[p->at].named)
         p->at++;
     if (p->at == spec->volume_count) {
-        finish(p, 0, NULL);
+        preparation_finish(p, 0, NULL);
         return;
     }
     if (volumes_want(p->s->sup, spec->volumes[p->at].source,
-                     spec->volumes[p->at].anonymous ? p->s->id : NULL, &p->creator, on_wanted, p,
-                     &err) < 0)
-        finish(p, err.code, &err);
+                     spec->volumes[p->at].anonymous ? p->s->id : NULL, &p->creator,
+                     on_volume_wanted, p, &err) < 0)
+        preparation_finish(p, err.code, &err);
 }
 
 static bool has_named(const struct spec *spec)
@@ -215,19 +216,21 @@ static bool has_named(const struct spec *spec)
     return false;
 }
 
-static void on_begin(uv_timer_t *h)
+static void on_preparation_begin(uv_timer_t *h)
 {
     struct preparation *p = h->data;
 
-    if (is_over(p))
+    if (preparation_is_over(p))
         return;
     p->creator = (struct volume_creator){
         .uid = (uid_t)p->s->creator, .limited = p->s->limited_creator, .fd = p->s->waiting_fd};
-    begin_volume(p);
+    preparation_begin_volume(p);
 }
 
-/* Whether it waited for one to be made, and is not called any more. */
-static bool unwant(const struct preparation *p)
+/*
+ * Cancels a wait for the creation of a volume. True: there was one, and its callback is not called.
+ */
+static bool preparation_cancel_wait(const struct preparation *p)
 {
     const struct volume *v = &p->s->spec->volumes[p->at];
 
@@ -239,8 +242,8 @@ void volumes_prepare_end(struct volumes *v, const struct err *why)
 {
     for (struct preparation *p = v->preparations, *next; p != NULL; p = next) {
         next = p->next;
-        if (p->filling != NULL || unwant(p))
-            finish(p, why->code, why);
+        if (p->filling != NULL || preparation_cancel_wait(p))
+            preparation_finish(p, why->code, why);
     }
 }
 
@@ -250,8 +253,8 @@ void volumes_prepare_cancel(struct sandbox *s)
 
     while (p != NULL && p->s != s)
         p = p->next;
-    if (p != NULL && unwant(p))
-        finish(p, -ECANCELED, NULL);
+    if (p != NULL && preparation_cancel_wait(p))
+        preparation_finish(p, -ECANCELED, NULL);
 }
 
 int volumes_prepare(struct sandbox *s, volumes_ready_cb cb, struct err *err)
@@ -269,6 +272,7 @@ int volumes_prepare(struct sandbox *s, volumes_ready_cb cb, struct err *err)
     sandbox_ref(s);
     p->next = s->sup->volumes->preparations;
     s->sup->volumes->preparations = p;
-    (void)uv_timer_start(&p->begin, on_begin, 0, 0); /* nothing is answered from within this call */
+    (void)uv_timer_start(&p->begin, on_preparation_begin, 0,
+                         0); /* cb must not be called inside this call */
     return 0;
 }

@@ -1,4 +1,4 @@
-/* The table of named volumes; what is asked of the launcher for them. */
+/* The table of named volumes, and the requests to the launcher for them. */
 #include "core/volumes.h"
 
 #include <errno.h>
@@ -26,16 +26,17 @@
 #include "policy/policy.h"
 
 enum {
-    LIST_MAX = 16 << 20,  /* bytes of all names */
-    MAKE_SPARE_MS = 1000, /* for the end of a process whose time to make a volume is over */
+    LIST_MAX = 16 << 20, /* bytes of all names together */
+    MAKE_SPARE_MS =
+        1000, /* spare time for the exit of a creating process that has reached its time limit */
 };
 
 _Static_assert((int)VOLUME_NAME_MAX == (int)LAUNCH_VOLUME_NAME_MAX, "one kind of names");
 
-/* Somebody who waits for an entry: to be made, written or removed. */
+/* A request that waits for a volume to be created, written or removed. */
 struct volume_request {
     struct volume_entry *entry;
-    bool is_new; /* one that exists is an error */
+    bool is_new; /* an existing volume is an error */
     volume_cb cb;
     void *data;
     struct volume_request *next;
@@ -46,7 +47,7 @@ bool volume_name_ok(const char *name)
     return launch_volume_name_ok(name);
 }
 
-/* ---- the table ---- */
+/* ---- table ---- */
 
 int volumes_new(struct supervisor *sup, struct err *err)
 {
@@ -203,9 +204,9 @@ bool volume_may_use(const struct volume_entry *v, const struct volume_creator *w
 
 /* ---- requests to the launcher ---- */
 
-/* due: nobody asks for it; it is for what there is (launcher_client_send_due). */
-static int ask(struct supervisor *sup, enum launch_verb verb, const char *name, bool due,
-               launch_cb cb, void *data, struct err *err)
+/* due: needed for the supervisor's own bookkeeping, not for a client (launcher_client_send_due). */
+static int volume_request_send(struct supervisor *sup, enum launch_verb verb, const char *name,
+                               bool due, launch_cb cb, void *data, struct err *err)
 {
     auto_buf struct buf b = BUF_INIT(LAUNCH_SIZE_MAX);
     int r;
@@ -220,8 +221,11 @@ static int ask(struct supervisor *sup, enum launch_verb verb, const char *name, 
                : launcher_client_send(sup->launcher, &b, cb, data, err);
 }
 
-/* The record in a memfd. One that cannot be read is the owner's, and says nothing. */
-static void take_record(struct volume_entry *e, int fd)
+/*
+ * Reads the record from a memfd. With an unreadable record the creator is unknown, so only clients
+ * without limits may use the volume.
+ */
+static void entry_read_record(struct volume_entry *e, int fd)
 {
     auto_free char *text = NULL;
     struct volume_record record;
@@ -241,15 +245,19 @@ static void take_record(struct volume_entry *e, int fd)
     e->record = record;
 }
 
-static void answer(struct volume_request *q, int r, const struct err *err)
+static void request_complete(struct volume_request *q, int r, const struct err *err)
 {
     if (q->cb != NULL)
         q->cb(q->data, r, r < 0 ? NULL : q->entry, err);
     free(q);
 }
 
-/* Everybody who waits for an entry. The first asked for it; others came when it was under way. */
-static void answer_all(struct volume_entry *e, int r, bool existed, const struct err *err)
+/*
+ * Completes all requests of an entry. The first one caused the creation; later ones only waited for
+ * it.
+ */
+static void entry_complete_requests(struct volume_entry *e, int r, bool existed,
+                                    const struct err *err)
 {
     struct volume_request *q = e->waiting;
     struct err taken = ERR_NONE;
@@ -260,15 +268,16 @@ static void answer_all(struct volume_entry *e, int r, bool existed, const struct
         struct volume_request *next = q->next;
         bool refused = r == 0 && existed && q->is_new;
 
-        answer(q, refused ? taken.code : r, refused ? &taken : err);
+        request_complete(q, refused ? taken.code : r, refused ? &taken : err);
         existed = true;
         q = next;
     }
 }
 
-/* ---- making ---- */
+/* ---- creating ---- */
 
-static int wait_for(struct volume_entry *e, bool is_new, volume_cb cb, void *data, struct err *err)
+static int entry_add_request(struct volume_entry *e, bool is_new, volume_cb cb, void *data,
+                             struct err *err)
 {
     struct volume_request **at = &e->waiting, *q = calloc(1, sizeof(*q));
 
@@ -301,68 +310,69 @@ void volumes_end_waits(struct volumes *v)
     volumes_prepare_end(v, &err);
     for (struct volume_entry *e = v->first; e != NULL; e = e->next)
         if (e->state == VOLUME_MAKING)
-            answer_all(e, err.code, false, &err);
+            entry_complete_requests(e, err.code, false, &err);
 }
 
-static void not_made(struct volume_entry *e, int r, const struct err *err)
+static void entry_fail_making(struct volume_entry *e, int r, const struct err *err)
 {
-    answer_all(e, r, false, err);
+    entry_complete_requests(e, r, false, err);
     entry_drop(e);
 }
 
-static void on_read(void *data, int r, const struct launch_reply *reply, int fds[2],
-                    const struct err *err)
+static void on_record_read(void *data, int r, const struct launch_reply *reply, int fds[2],
+                           const struct err *err)
 {
     struct volume_entry *e = data;
 
     (void)reply;
     if (r < 0) {
-        not_made(e, r, err);
+        entry_fail_making(e, r, err);
         return;
     }
-    take_record(e, fds[0]);
+    entry_read_record(e, fds[0]);
     e->state = VOLUME_READY;
-    answer_all(e, 0, true, NULL);
+    entry_complete_requests(e, 0, true, NULL);
 }
 
-static void made(struct volume_entry *e, int r, const struct err *err)
+static void entry_made(struct volume_entry *e, int r, const struct err *err)
 {
     struct err own = ERR_NONE;
 
-    if (r == -EEXIST) { /* by a `rind run` beside us */
-        r = ask(e->volumes->sup, LAUNCH_VOLUME_READ, e->name, true, on_read, e, &own);
+    if (r == -EEXIST) { /* created by a concurrent `rind run` */
+        r = volume_request_send(e->volumes->sup, LAUNCH_VOLUME_READ, e->name, true, on_record_read,
+                                e, &own);
         err = &own;
         if (r == 0)
             return;
     }
     if (r < 0) {
-        not_made(e, r, err);
+        entry_fail_making(e, r, err);
         return;
     }
     log_info("volumes", "name=%s made", e->name);
     e->state = VOLUME_READY;
-    answer_all(e, 0, false, NULL);
+    entry_complete_requests(e, 0, false, NULL);
 }
 
-/* Whoever makes one was cut off: perhaps only after it had its name. */
+/* The creating process ended without a result; the volume may exist nevertheless. */
 struct cut_off {
     struct volume_entry *entry;
     struct err why;
 };
 
-static void on_looked(void *data, int r, const struct launch_reply *reply, int fds[2],
-                      const struct err *err)
+static void on_cut_off_read(void *data, int r, const struct launch_reply *reply, int fds[2],
+                            const struct err *err)
 {
     auto_free struct cut_off *c = data;
     struct volume_entry *e = c->entry;
 
     if (r == -ENOENT)
-        on_read(e, c->why.code, reply, fds, &c->why);
+        on_record_read(e, c->why.code, reply, fds, &c->why);
     else
-        on_read(e, r, reply, fds, err);
+        on_record_read(e, r, reply, fds, err);
 }
 
-static void look(struct volume_entry *e, const struct err *why)
+static void entry_read_again(struct volume_entry *e, const struct err *why)
 {
     struct cut_off *c = malloc(sizeof(*c));
     struct err err = ERR_NONE;
@@ -370,15 +380,16 @@ static void look(struct volume_entry *e, const struct err *why)
 
     if (r == 0) {
         *c = (struct cut_off){.entry = e, .why = *why};
-        r = ask(e->volumes->sup, LAUNCH_VOLUME_READ, e->name, true, on_looked, c, &err);
+        r = volume_request_send(e->volumes->sup, LAUNCH_VOLUME_READ, e->name, true, on_cut_off_read,
+                                c, &err);
     }
     if (r == 0)
         return;
     free(c);
-    not_made(e, r, &err);
+    entry_fail_making(e, r, &err);
 }
 
-static void on_report(void *data, bool late)
+static void on_maker_ended(void *data, bool late)
 {
     struct volume_entry *e = data;
     const unsigned limit_ms = e->volumes->sup->limits.volume_make_ms;
@@ -388,7 +399,7 @@ static void on_report(void *data, bool late)
 
     e->making = NULL;
     (void)close(take_fd(&e->report));
-    /* It has ended itself, or hangs in the kernel, which it will not come back from. */
+    /* The process has exited, or hangs in the kernel for good. */
     if (last.code == VOLUME_STEP && (late || clock_mono_ms() - e->asked_ms >= limit_ms))
         (void)err_set(&err, -ETIMEDOUT,
                       "limit volumeMakeTimeoutMs: volume '%s': %.200s: not done within %u ms",
@@ -396,22 +407,22 @@ static void on_report(void *data, bool late)
     else if (last.code == VOLUME_STEP)
         (void)err_wrap(&err, r, "volume '%s'", e->name);
     if (last.code == VOLUME_STEP)
-        look(e, &err);
+        entry_read_again(e, &err);
     else
-        made(e, r, &err);
+        entry_made(e, r, &err);
 }
 
-static void on_made(void *data, int r, const struct launch_reply *reply, int fds[2],
-                    const struct err *err)
+static void on_launcher_made(void *data, int r, const struct launch_reply *reply, int fds[2],
+                             const struct err *err)
 {
     struct volume_entry *e = data;
     struct err own = ERR_NONE;
 
     (void)reply;
     if (r == 0 && fds[0] >= 0) {
-        /* It ends itself before, unless it hangs in the kernel. */
+        /* The process exits by itself within that time, unless it hangs in the kernel. */
         r = death_watch(e->volumes->sup->loop, fds[0],
-                        e->volumes->sup->limits.volume_make_ms + MAKE_SPARE_MS, on_report, e,
+                        e->volumes->sup->limits.volume_make_ms + MAKE_SPARE_MS, on_maker_ended, e,
                         &e->making);
         if (r == 0) {
             e->report = take_fd(&fds[1]);
@@ -420,11 +431,12 @@ static void on_made(void *data, int r, const struct launch_reply *reply, int fds
         (void)err_errno(&own, r, "volume '%s'", e->name);
         err = &own;
     }
-    made(e, r, err);
+    entry_made(e, r, err);
 }
 
-/* An anonymous one needs no disk: it goes with its sandbox. */
-static int ask_make(struct volume_entry *e, const struct buf *meta, int client_fd, struct err *err)
+/* An anonymous volume need not be durable: it is removed with its sandbox. */
+static int entry_request_making(struct volume_entry *e, const struct buf *meta, int client_fd,
+                                struct err *err)
 {
     auto_buf struct buf b = BUF_INIT(LAUNCH_SIZE_MAX);
     int r;
@@ -439,7 +451,8 @@ static int ask_make(struct volume_entry *e, const struct buf *meta, int client_f
     r = launch_end(&b);
     if (r < 0)
         return err_errno(err, r, "volume");
-    return launcher_client_send_for(e->volumes->sup->launcher, &b, client_fd, on_made, e, err);
+    return launcher_client_send_for(e->volumes->sup->launcher, &b, client_fd, on_launcher_made, e,
+                                    err);
 }
 
 static int check_room(const struct volumes *v, const struct volume_creator *creator,
@@ -457,7 +470,7 @@ static int check_room(const struct volumes *v, const struct volume_creator *crea
     return 0;
 }
 
-/* What the wish says, or the configuration, or nothing. */
+/* The size of the request, or of the configuration; 0 = no limit. */
 static int check_size(const struct volumes *v, const struct volume_wish *wish,
                       const struct volume_creator *creator, uint64_t *ret, struct err *err)
 {
@@ -475,9 +488,9 @@ static int check_size(const struct volumes *v, const struct volume_wish *wish,
     return 0;
 }
 
-static int make(struct supervisor *sup, const struct volume_wish *wish, const char *owner,
-                const struct volume_creator *creator, bool is_new, volume_cb cb, void *data,
-                struct err *err)
+static int volume_make(struct supervisor *sup, const struct volume_wish *wish, const char *owner,
+                       const struct volume_creator *creator, bool is_new, volume_cb cb, void *data,
+                       struct err *err)
 {
     auto_buf struct buf meta = BUF_INIT(LAUNCH_META_MAX + 1);
     struct volume_entry *e;
@@ -500,9 +513,9 @@ static int make(struct supervisor *sup, const struct volume_wish *wish, const ch
     if (r == 0)
         r = volume_record_encode(&e->record, &meta, err);
     if (r == 0)
-        r = wait_for(e, is_new, cb, data, err);
+        r = entry_add_request(e, is_new, cb, data, err);
     if (r == 0)
-        r = ask_make(e, &meta, creator->fd, err);
+        r = entry_request_making(e, &meta, creator->fd, err);
     if (r < 0) {
         free(e->waiting);
         entry_drop(e);
@@ -528,20 +541,20 @@ int volume_create(struct supervisor *sup, const struct volume_wish *wish,
                        named.name, VOLUME_NAME_MAX);
     if (volume_find(sup, named.name) != NULL)
         return err_set(err, -EEXIST, "volume '%s': the name is taken", named.name);
-    return make(sup, &named, NULL, creator, true, cb, data, err);
+    return volume_make(sup, &named, NULL, creator, true, cb, data, err);
 }
 
-static void on_there(void *data, int r, const struct launch_reply *reply, int fds[2],
-                     const struct err *err)
+static void on_order_reply(void *data, int r, const struct launch_reply *reply, int fds[2],
+                           const struct err *err)
 {
     struct volume_request *q = data;
 
     (void)reply;
     (void)fds;
-    (void)r; /* whatever the launcher says: it was only to be asked */
+    (void)r; /* the reply only serves to keep the launcher's order */
     (void)err;
     q->entry = NULL;
-    answer(q, 0, NULL);
+    request_complete(q, 0, NULL);
 }
 
 int volumes_want(struct supervisor *sup, const char *name, const char *owner,
@@ -552,19 +565,22 @@ int volumes_want(struct supervisor *sup, const char *name, const char *owner,
     int r;
 
     if (e == NULL)
-        return make(sup, &(struct volume_wish){.name = name}, owner, creator, false, cb, data, err);
+        return volume_make(sup, &(struct volume_wish){.name = name}, owner, creator, false, cb,
+                           data, err);
     if (!volume_may_use(e, creator))
         return err_set(err, -EPERM, "volume '%s' is another user's", name);
     if (e->state == VOLUME_REMOVING)
         return err_set(err, -EBUSY, "volume '%s' is being removed", name);
     if (e->state == VOLUME_MAKING)
-        return wait_for(e, false, cb, data, err);
-    /* It is there. The answer comes from the loop, in the order of the launcher's. */
+        return entry_add_request(e, false, cb, data, err);
+    /*
+     * The volume exists. The reply comes from the loop, in order with the launcher's other replies.
+     */
     q = calloc(1, sizeof(*q));
     if (q == NULL)
         return err_errno(err, -ENOMEM, "volume");
     *q = (struct volume_request){.entry = e, .cb = cb, .data = data};
-    r = ask(sup, LAUNCH_VOLUME_READ, name, false, on_there, q, err);
+    r = volume_request_send(sup, LAUNCH_VOLUME_READ, name, false, on_order_reply, q, err);
     if (r < 0)
         free(q);
     return r;
@@ -572,8 +588,8 @@ int volumes_want(struct supervisor *sup, const char *name, const char *owner,
 
 /* ---- removing ---- */
 
-static void on_removed(void *data, int r, const struct launch_reply *reply, int fds[2],
-                       const struct err *err)
+static void on_launcher_removed(void *data, int r, const struct launch_reply *reply, int fds[2],
+                                const struct err *err)
 {
     struct volume_request *q = data;
     struct volume_entry *e = q->entry;
@@ -588,7 +604,7 @@ static void on_removed(void *data, int r, const struct launch_reply *reply, int 
     } else {
         e->state = VOLUME_READY;
     }
-    answer(q, r, err);
+    request_complete(q, r, err);
 }
 
 static int begin_removal(struct volume_entry *v, bool due, volume_cb cb, void *data,
@@ -600,7 +616,8 @@ static int begin_removal(struct volume_entry *v, bool due, volume_cb cb, void *d
     if (q == NULL)
         return err_errno(err, -ENOMEM, "volume");
     *q = (struct volume_request){.entry = v, .cb = cb, .data = data};
-    r = ask(v->volumes->sup, LAUNCH_VOLUME_REMOVE, v->name, due, on_removed, q, err);
+    r = volume_request_send(v->volumes->sup, LAUNCH_VOLUME_REMOVE, v->name, due,
+                            on_launcher_removed, q, err);
     if (r < 0)
         free(q);
     else
@@ -659,7 +676,7 @@ static void prune_done(struct prune *p)
     prune_free(p);
 }
 
-static void on_pruned(void *data, int r, struct volume_entry *v, const struct err *err)
+static void on_prune_removed(void *data, int r, struct volume_entry *v, const struct err *err)
 {
     struct prune *p = data;
 
@@ -667,7 +684,7 @@ static void on_pruned(void *data, int r, struct volume_entry *v, const struct er
     if (r < 0) {
         log_warn("volumes", "name=%s prune: %s, ignoring", p->names[p->at],
                  err != NULL ? err->msg : "");
-    } else { /* those that are gone come first */
+    } else { /* removed names are moved to the front */
         char *name = p->names[p->at];
 
         p->names[p->at] = p->names[p->removed];
@@ -678,20 +695,20 @@ static void on_pruned(void *data, int r, struct volume_entry *v, const struct er
         prune_done(p);
 }
 
-/* Whether on_pruned follows. */
+/* True if on_prune_removed follows. */
 static bool prune_next(struct prune *p)
 {
     for (; p->at < p->count; p->at++) {
         struct volume_entry *v = volume_find(p->sup, p->names[p->at]);
 
-        if (v != NULL && volume_remove(v, on_pruned, p, NULL) == 0)
+        if (v != NULL && volume_remove(v, on_prune_removed, p, NULL) == 0)
             return true;
     }
     return false;
 }
 
-static bool prunable(struct volume_entry *e, const struct volume_creator *who, bool all,
-                     char *const *labels)
+static bool is_prunable(struct volume_entry *e, const struct volume_creator *who, bool all,
+                        char *const *labels)
 {
     bool fits = e->state == VOLUME_READY && volume_may_use(e, who) &&
                 (all || volume_is_anonymous(e)) && volume_users(e, NULL) == 0;
@@ -716,7 +733,7 @@ int volume_prune(struct supervisor *sup, const struct volume_creator *who, bool 
     p->cb = cb;
     p->data = data;
     for (struct volume_entry *e = sup->volumes->first; e != NULL; e = e->next)
-        if (prunable(e, who, all, labels) && (p->names[p->count] = strdup(e->name)) != NULL)
+        if (is_prunable(e, who, all, labels) && (p->names[p->count] = strdup(e->name)) != NULL)
             p->count++;
     if (prune_next(p))
         return 0;
@@ -724,12 +741,12 @@ int volume_prune(struct supervisor *sup, const struct volume_creator *who, bool 
     return 1;
 }
 
-/* ---- taking up what there is ---- */
+/* ---- loading the table at start ---- */
 
-/* One after the other: the queue of the launcher is for others, too. */
+/* Reads the records one at a time, to leave room in the launcher's queue. */
 struct loading {
     struct supervisor *sup;
-    char *names; /* owned; NUL-terminated each */
+    char *names; /* owned; each NUL-terminated */
     size_t len, at;
     struct volume_entry *entry;
 };
@@ -742,8 +759,8 @@ static void load_end(struct loading *l)
     free(l);
 }
 
-static void on_loaded(void *data, int r, const struct launch_reply *reply, int fds[2],
-                      const struct err *err)
+static void on_load_record(void *data, int r, const struct launch_reply *reply, int fds[2],
+                           const struct err *err)
 {
     struct loading *l = data;
 
@@ -753,7 +770,7 @@ static void on_loaded(void *data, int r, const struct launch_reply *reply, int f
         load_end(l);
         return;
     }
-    take_record(l->entry, r < 0 ? -1 : fds[0]);
+    entry_read_record(l->entry, r < 0 ? -1 : fds[0]);
     l->entry->state = VOLUME_READY;
     load_next(l);
 }
@@ -770,16 +787,17 @@ static void load_next(struct loading *l)
         if (l->entry == NULL)
             continue;
         l->entry->record.creator = -1;
-        if (ask(l->sup, LAUNCH_VOLUME_READ, name, true, on_loaded, l, NULL) == 0)
+        if (volume_request_send(l->sup, LAUNCH_VOLUME_READ, name, true, on_load_record, l, NULL) ==
+            0)
             return;
-        l->entry->state = VOLUME_READY; /* its record is not known */
+        l->entry->state = VOLUME_READY; /* without its record */
     }
     supervisor_taken_up(l->sup);
     load_end(l);
 }
 
-static void on_list(void *data, int r, const struct launch_reply *reply, int fds[2],
-                    const struct err *err)
+static void on_volume_list(void *data, int r, const struct launch_reply *reply, int fds[2],
+                           const struct err *err)
 {
     struct loading *l = data;
 
@@ -802,7 +820,7 @@ int volumes_load(struct supervisor *sup, struct err *err)
     if (l == NULL)
         return err_errno(err, -ENOMEM, "volumes");
     l->sup = sup;
-    r = ask(sup, LAUNCH_VOLUME_LIST, NULL, true, on_list, l, err);
+    r = volume_request_send(sup, LAUNCH_VOLUME_LIST, NULL, true, on_volume_list, l, err);
     if (r < 0)
         load_end(l);
     else

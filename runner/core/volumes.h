@@ -1,20 +1,19 @@
 #pragma once
 
 /*
- * Named volumes: directories that outlive sandboxes and that several of them see, each with ids of
- * its own range. The launcher keeps them (launch/volume.h); the supervisor has a table of them in
- * memory, with what it has written into each one's record: when and by whom it was made, labels,
- * and whether it is an anonymous one.
+ * Named volumes: directories that outlive sandboxes. Several sandboxes may mount one, each with its
+ * own id range. The launcher stores them (launch/volume.h). The supervisor keeps a table in memory
+ * with the record of each: creation time, creator, labels, and whether it is anonymous.
  *
- * A volume is filled at its first use: with what the image has at that place (content, owners,
- * modes, xattrs), unless the spec says noCopy or the image has nothing there. What was cut off is
- * filled anew.
+ * At its first use a volume is filled with what the image has at the mount point (content, owners,
+ * modes, xattrs), unless the spec says noCopy or the image has nothing there. An interrupted fill
+ * is repeated.
  *
- * An anonymous volume belongs to the sandbox whose spec asked for it (a volume without a source)
- * and is removed with it.
+ * An anonymous volume belongs to the sandbox whose spec has a volume without a source, and is
+ * removed with it.
  *
- * Everything is asynchronous, on the supervisor's loop; callbacks are called exactly once, never
- * from within the call.
+ * All calls are asynchronous, on the supervisor's loop. Callbacks are called exactly once, never
+ * inside the call.
  */
 
 #include <stdbool.h>
@@ -37,62 +36,68 @@ enum {
 /* [A-Za-z0-9][A-Za-z0-9_.-]*, at most VOLUME_NAME_MAX bytes. */
 bool volume_name_ok(const char *name);
 
-/* For whom: as struct sandbox_creator. */
+/* The requesting user, as struct sandbox_creator. */
 struct volume_creator {
     uid_t uid;
-    bool limited; /* maxVolumesPerUser counts, and only one's own volumes may be used */
-    int fd;       /* borrowed; the connection that proves it to the launcher, or -1 */
+    bool limited; /* maxVolumesPerUser applies, and only the user's own volumes may be used */
+    int fd; /* borrowed; the client's connection, which proves the uid to the launcher, or -1 */
 };
 
-/* v: NULL when r < 0; borrowed. err explains r < 0 and is valid during the call. */
+/* v: borrowed; NULL when r < 0. err explains r < 0 and is valid during the call. */
 typedef void (*volume_cb)(void *data, int r, struct volume_entry *v, const struct err *err);
 
-/* A volume to be made. All of it is copied. */
+/* Parameters of a new volume. All are copied. */
 struct volume_wish {
-    const char *name;    /* NULL = an anonymous-looking one is chosen (64 hexadecimal digits) */
+    const char *name;    /* NULL = a random name (64 hexadecimal digits) */
     char *const *labels; /* "K=V", NULL-terminated; or NULL */
-    uint64_t bytes;      /* what it may hold; 0 = the limit volumeBytes */
+    uint64_t bytes;      /* size limit; 0 = the limit volumeBytes */
 };
 
 /*
- * Makes it, durable when cb is called. -EEXIST: the name is taken, -EINVAL: it is none; -ERANGE: no
- * such size; -EPERM: larger than volumeBytes, for a limited creator; -EAGAIN, -EUSERS: a limit;
- * -ENOSPC: the disk's reserve.
+ * Creates a volume; it is durable when cb is called. -EEXIST: the name is in use; -EINVAL: invalid
+ * name; -ERANGE: invalid size; -EPERM: larger than volumeBytes, for a limited creator; -EAGAIN,
+ * -EUSERS: a limit; -ENOSPC: the disk's reserve.
  */
 int volume_create(struct supervisor *sup, const struct volume_wish *wish,
                   const struct volume_creator *creator, volume_cb cb, void *data, struct err *err);
 
-/* By its whole name. Borrowed, valid until the loop goes on; NULL. */
+/*
+ * Finds a volume by its full name; NULL if there is none. Borrowed until control returns to the
+ * loop.
+ */
 struct volume_entry *volume_find(struct supervisor *sup, const char *name);
 struct volume_entry *volume_first(struct supervisor *sup);
 struct volume_entry *volume_next(struct volume_entry *v);
 
 const char *volume_name(const struct volume_entry *v);
 int64_t volume_created_ms(const struct volume_entry *v);
-/* What it may hold; 0: it is not bounded. */
+/* Size limit; 0: none. */
 uint64_t volume_bytes(const struct volume_entry *v);
 /* "K=V", NULL-terminated; borrowed. */
 char *const *volume_labels(const struct volume_entry *v);
-/* Made for one sandbox, and removed with it. */
+/* True if it was created for one sandbox, and is removed with it. */
 bool volume_is_anonymous(const struct volume_entry *v);
-/* Whether it is made and not being removed. */
+/* True if it has been created and is not being removed. */
 bool volume_is_ready(const struct volume_entry *v);
-/* Sandboxes whose spec names it, stopped ones included; *s is the first, or NULL. */
+/*
+ * Counts the sandboxes with this volume in their spec, stopped ones included; *ret_first is the
+ * first, or NULL.
+ */
 unsigned volume_users(const struct volume_entry *v, struct sandbox **ret_first);
-/* "K=V" or "K"; as sandboxes' filters. */
+/* wanted: "K=V" or "K", as in filters of sandboxes. */
 bool volume_has_label(const struct volume_entry *v, const char *wanted);
 
-/* Whether this uid may see, use and remove it: its maker, or who is not limited. */
+/* True if this user may see, use and remove it: its creator, or a user without limits. */
 bool volume_may_use(const struct volume_entry *v, const struct volume_creator *who);
 
-/* -EBUSY (409) while a sandbox's spec names it. cb's v is NULL always. */
+/* Removes a volume. -EBUSY: a sandbox's spec names it. cb's v is always NULL. */
 int volume_remove(struct volume_entry *v, volume_cb cb, void *data, struct err *err);
 
 /*
- * Removes those that no sandbox names, that `who` may use and that pass all filters: anonymous
- * ones, or with `all` every one. 1: there are none, and cb is not called. names: of those removed,
- * NULL-terminated, borrowed during the call; those that could not be removed are passed over with a
- * warning in the log. r of cb is 0.
+ * Removes the volumes that no sandbox names, that `who` may use and that pass all filters:
+ * anonymous ones, or with `all` every one. Returns 1 if there are none; cb is then not called.
+ * names: the removed ones, NULL-terminated, borrowed during the call. A failed removal is logged
+ * and skipped; r of cb is 0.
  */
 typedef void (*volume_prune_cb)(void *data, int r, char *const *names, const struct err *err);
 int volume_prune(struct supervisor *sup, const struct volume_creator *who, bool all,

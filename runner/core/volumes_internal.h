@@ -1,7 +1,9 @@
 #pragma once
 
-/* What the modules of named volumes share: volumes.c (the table), volume-record.c (what is kept of
- * one), volume-use.c (what sandboxes have of them). */
+/*
+ * Shared by volumes.c (the table), volume-record.c (the record), volume-fill.c and volume-use.c
+ * (volumes of sandboxes).
+ */
 
 #include "core/volumes.h"
 
@@ -10,19 +12,20 @@ struct supervisor;
 
 enum { VOLUME_OWNER_MAX = 63 };
 
-/* What the supervisor writes into a volume's record, and reads from it again. */
+/* The record that the supervisor stores with a volume. */
 struct volume_record {
     int64_t created_ms;
-    int64_t creator;                  /* uid; -1: unknown */
-    uint64_t bytes;                   /* what it may hold; 0: it is not bounded */
-    char **labels;                    /* owned, NULL-terminated "K=V"; never NULL in an entry */
-    char owner[VOLUME_OWNER_MAX + 1]; /* of an anonymous one: the sandbox's id; "": a plain one */
+    int64_t creator; /* uid; -1: unknown */
+    uint64_t bytes;  /* size limit; 0: none */
+    char **labels;   /* owned, NULL-terminated "K=V"; never NULL in an entry */
+    char owner[VOLUME_OWNER_MAX +
+               1]; /* id of the sandbox that owns an anonymous volume; "": not anonymous */
 };
 void volume_record_done(struct volume_record *r);
 /* Copies and checks labels. */
 int volume_record_labels(struct volume_record *r, char *const *labels, struct err *err);
 int volume_record_encode(const struct volume_record *r, struct buf *out, struct err *err);
-/* No bytes are a record of which nothing is known. */
+/* An empty text gives a record with unknown values. */
 int volume_record_decode(const char *text, size_t len, struct volume_record *ret, struct err *err);
 /* 64 hexadecimal digits. */
 int volume_random_name(char name[65]);
@@ -35,10 +38,10 @@ struct volume_entry {
     char name[VOLUME_NAME_MAX + 1];
     struct volume_record record;
     enum volume_state state;
-    struct volume_request *waiting; /* for it to be made */
-    struct death *making;           /* owned; the end of what makes it, or NULL */
-    int report;                     /* owned; what that says, or FD_NONE */
-    int64_t asked_ms;               /* clock_mono_ms, when the launcher was asked to make it */
+    struct volume_request *waiting; /* requests waiting for its creation */
+    struct death *making;           /* owned; waits for the exit of the creating process, or NULL */
+    int report;                     /* owned; pipe with that process's report, or FD_NONE */
+    int64_t asked_ms;               /* clock_mono_ms when the launcher was asked to create it */
 };
 
 struct volumes {
@@ -49,22 +52,28 @@ struct volumes {
     struct volume_filling *fillings;  /* volume-fill.c */
 };
 
-/* One of this name, made if there is none, for a sandbox or as asked. owner: NULL = a plain one. As
- * volume_create, but that one that exists is no error. */
+/*
+ * Returns the volume of this name, creating it if needed. owner: NULL = not anonymous. As
+ * volume_create, but an existing volume is no error.
+ */
 int volumes_want(struct supervisor *sup, const char *name, const char *owner,
                  const struct volume_creator *creator, volume_cb cb, void *data, struct err *err);
-/* Whoever has asked so with this data no longer waits for it to be made, and is not called. False:
- * it was not waiting for that, and is called. */
+/*
+ * Cancels the volumes_want with this data: its callback is not called. False: it does not wait for
+ * a creation, and is called.
+ */
 bool volumes_unwant(struct supervisor *sup, const char *name, const void *data);
 
-/* volume-use.c: the sandboxes that are under way do not come to be, for this reason. */
+/* volume-use.c: fails all preparations with this error. */
 void volumes_prepare_end(struct volumes *v, const struct err *why);
-/* volume-use.c: lets go of what is under way. */
+/* volume-use.c: frees all preparations without calling them back. */
 void volumes_prepare_close(struct volumes *v);
 
-/* volume-fill.c: a request of LAUNCH_VOLUME_FILL (taken), for a client (borrowed, or -1). cb is
- * called once, never from within the call, unless it is dropped or the supervisor stops. ret may be
- * NULL. */
+/*
+ * volume-fill.c: sends a LAUNCH_VOLUME_FILL request (taken) for a client (borrowed, or -1). cb is
+ * called once, never inside the call, unless the filling is dropped or the supervisor stops. ret
+ * may be NULL.
+ */
 struct volume_filling;
 int volume_fill(struct supervisor *sup, struct buf *request, int client,
                 void (*cb)(void *data, int r, const struct err *err), void *data,

@@ -12,6 +12,7 @@
 #include "base/auto.h"
 #include "base/err.h"
 #include "base/hash.h"
+#include "base/list.h"
 #include "gateway/dns-message.h"
 #include "gateway/endpoint.h"
 
@@ -114,9 +115,7 @@ static void query_free(struct dns_query *q)
 {
     drop_server(q);
     deadline_clear(&q->clock);
-    *q->link = q->next;
-    if (q->next != NULL)
-        q->next->link = q->link;
+    list_remove(q);
     q->d->query_count--;
     if (q->handle != NULL)
         *q->handle = NULL;
@@ -499,11 +498,7 @@ static struct dns_query *query_new(struct dns *d)
     q->d = d;
     q->fd = q->socket = FD_NONE;
     q->udp = true;
-    q->next = d->queries;
-    q->link = &d->queries;
-    if (q->next != NULL)
-        q->next->link = &q->next;
-    d->queries = q;
+    list_add(&d->queries, q);
     d->query_count++;
     return q;
 }
@@ -606,9 +601,7 @@ static void client_free(struct dns_client *c)
     }
     endpoint_close(&c->e, c->e.failed);
     deadline_clear(&c->clock);
-    *c->link = c->next;
-    if (c->next != NULL)
-        c->next->link = c->link;
+    list_remove(c);
     d->client_count--;
     free(c);
 }
@@ -706,11 +699,7 @@ void dns_adopt(struct dns *d, int fd)
         return;
     }
     c->d = d;
-    c->next = d->clients;
-    c->link = &d->clients;
-    if (c->next != NULL)
-        c->next->link = &c->next;
-    d->clients = c;
+    list_add(&d->clients, c);
     d->client_count++;
     deadline_set(d->poller, &c->clock, DNS_TCP_MS, on_client_late);
 }

@@ -13,6 +13,7 @@
 
 #include "base/auto.h"
 #include "base/err.h"
+#include "base/list.h"
 #include "base/socket.h"
 #include "gateway/connect.h"
 #include "gateway/egress-internal.h"
@@ -74,9 +75,7 @@ static void conn_free(struct egress_conn *c, bool reset)
         egress_reset(c->fd);
     else if (c->fd >= 0)
         (void)close(c->fd);
-    *c->link = c->next;
-    if (c->next != NULL)
-        c->next->link = c->link;
+    list_remove(c);
     egress_count(c->box, -1);
     free(c->handler);
     free(c->rule);
@@ -543,11 +542,8 @@ static struct egress_conn *conn_new(struct egress_box *b, int fd)
         egress_reset(fd);
         return NULL;
     }
-    *c = (struct egress_conn){
-        .box = b, .fd = fd, .kind = EGRESS_TCP, .next = b->conns, .link = &b->conns};
-    if (c->next != NULL)
-        c->next->link = &c->next;
-    b->conns = c;
+    *c = (struct egress_conn){.box = b, .fd = fd, .kind = EGRESS_TCP};
+    list_add(&b->conns, c);
     egress_count(b, 1);
     return c;
 }

@@ -8,6 +8,7 @@
 
 #include "base/auto.h"
 #include "base/err.h"
+#include "base/list.h"
 #include "gateway/ca.h"
 #include "gateway/egress-internal.h"
 #include "gateway/endpoint.h"
@@ -39,9 +40,7 @@ static void tunnel_free(struct egress_tunnel *t, bool reset)
     endpoint_close(&t->client, reset);
     endpoint_close(&t->server, reset);
     deadline_clear(&t->idle);
-    *t->link = t->next;
-    if (t->next != NULL)
-        t->next->link = t->link;
+    list_remove(t);
     egress_count(t->box, -1);
     free(t);
 }
@@ -101,11 +100,7 @@ void egress_tunnel(struct egress_box *b, int client, const char *sni, const stru
     t->box = b;
     t->to = *to;
     (void)snprintf(t->name, sizeof(t->name), "%s", sni);
-    t->next = b->tunnels;
-    t->link = &b->tunnels;
-    if (t->next != NULL)
-        t->next->link = &t->next;
-    b->tunnels = t;
+    list_add(&b->tunnels, t);
     egress_count(b, 1);
     deadline_set(b->hub->poller, &t->idle, EGRESS_HELLO_MS, on_idle);
     t->server.fd = FD_NONE;

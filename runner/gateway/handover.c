@@ -9,6 +9,7 @@
 #include <unistd.h>
 
 #include "base/buf.h"
+#include "base/list.h"
 #include "base/socket.h"
 #include "gateway/poller.h"
 
@@ -47,9 +48,7 @@ static void finish(struct handover *h)
 {
     watch_remove(&h->watch);
     (void)close(h->client);
-    *h->link = h->next;
-    if (h->next != NULL)
-        h->next->link = h->link;
+    list_remove(h);
     h->hub->count--;
     h->on_end(h->data);
     free(h);
@@ -117,11 +116,7 @@ int handover_start(struct handover_hub *hub, int client, int fd, const struct bu
         free(h);
         return r;
     }
-    h->next = hub->first;
-    h->link = &hub->first;
-    if (h->next != NULL)
-        h->next->link = &h->next;
-    hub->first = h;
+    list_add(&hub->first, h);
     hub->count++;
     return 0;
 }

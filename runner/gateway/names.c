@@ -4,6 +4,7 @@
 #include <string.h>
 
 #include "base/hash.h"
+#include "base/list.h"
 
 enum { BUCKETS = 1024 };
 
@@ -28,9 +29,7 @@ struct names *names_new(void)
 
 static void drop(struct names *n, struct pair *p)
 {
-    *p->link = p->next;
-    if (p->next != NULL)
-        p->next->link = p->link;
+    list_remove(p);
     if (p->newer != NULL)
         p->newer->older = p->older;
     else
@@ -92,7 +91,7 @@ static struct pair *surplus(const struct names *n, const struct net_addr *a)
 void names_add(struct names *n, const char *name, const struct net_addr *a, uint64_t now,
                uint64_t until)
 {
-    struct pair *p = find(n, name, a), **at = &n->buckets[bucket_of(a)];
+    struct pair *p = find(n, name, a);
     size_t len = strlen(name) + 1;
 
     if (p != NULL) {
@@ -108,11 +107,9 @@ void names_add(struct names *n, const char *name, const struct net_addr *a, uint
     p = malloc(sizeof(*p) + len);
     if (p == NULL)
         return;
-    *p = (struct pair){.next = *at, .link = at, .older = n->newest, .address = *a, .until = until};
+    *p = (struct pair){.older = n->newest, .address = *a, .until = until};
     (void)memcpy(p->name, name, len);
-    if (p->next != NULL)
-        p->next->link = &p->next;
-    *at = p;
+    list_add(&n->buckets[bucket_of(a)], p);
     if (n->newest != NULL)
         n->newest->newer = p;
     else

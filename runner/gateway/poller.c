@@ -8,6 +8,7 @@
 
 #include "base/auto.h"
 #include "base/err.h"
+#include "base/list.h"
 
 enum {
     BATCH = 128, /* events taken from the kernel at a time */
@@ -15,8 +16,8 @@ enum {
 };
 
 struct deadline_list {
-    unsigned ms; /* 0 = not in use */
-    struct deadline *first, **last;
+    unsigned ms;                    /* 0 = not in use */
+    QUEUE(struct deadline) waiting; /* the earliest first */
 };
 
 struct poller {
@@ -28,7 +29,7 @@ struct poller {
     unsigned handles;
     struct epoll_event batch[BATCH]; /* of which [at, count) have not been told yet */
     int at, count;
-    struct watch *again, **again_last;
+    QUEUE(struct watch) again;
     unsigned again_count;
     struct deadline_list lists[DEADLINE_KINDS_MAX];
     uint64_t armed; /* when the timer runs out; 0 = it does not run */
@@ -44,11 +45,7 @@ static void forget_again(struct watch *w)
         return;
     w->again = false;
     p->again_count--;
-    *w->link = w->next;
-    if (w->next != NULL)
-        w->next->link = w->link;
-    else
-        p->again_last = w->link;
+    queue_remove(&p->again, w);
 }
 
 static void on_idle(uv_idle_t *h)
@@ -56,13 +53,13 @@ static void on_idle(uv_idle_t *h)
     struct poller *p = h->data;
 
     /* As many as are here now: who asks again comes to the end and waits for the next turn. */
-    for (unsigned n = p->again_count; n > 0 && p->again != NULL; n--) {
-        struct watch *w = p->again;
+    for (unsigned n = p->again_count; n > 0 && p->again.first != NULL; n--) {
+        struct watch *w = p->again.first;
 
         forget_again(w);
         w->on_event(w, 0);
     }
-    if (p->again == NULL)
+    if (p->again.first == NULL)
         (void)uv_idle_stop(h);
 }
 
@@ -74,17 +71,14 @@ void watch_again(struct watch *w)
         return;
     w->again = true;
     p->again_count++;
-    w->next = NULL;
-    w->link = p->again_last;
-    *p->again_last = w;
-    p->again_last = &w->next;
+    queue_add(&p->again, w);
     if (!uv_is_active((uv_handle_t *)&p->idle))
         (void)uv_idle_start(&p->idle, on_idle);
 }
 
 bool poller_crowded(const struct poller *p)
 {
-    return p->again != NULL || p->at < p->count;
+    return p->again.first != NULL || p->at < p->count;
 }
 
 static int control(struct poller *p, int op, struct watch *w, int fd, uint32_t events)
@@ -161,14 +155,8 @@ static void arm(struct poller *p);
 
 static void unlink_deadline(struct deadline *d)
 {
-    if (d->link == NULL)
-        return;
-    *d->link = d->next;
-    if (d->next != NULL)
-        d->next->link = d->link;
-    else
-        d->list->last = d->link;
-    d->link = NULL;
+    if (d->link != NULL)
+        queue_remove(&d->list->waiting, d);
 }
 
 static void on_timer(uv_timer_t *t)
@@ -180,8 +168,8 @@ static void on_timer(uv_timer_t *t)
     for (int i = 0; i < DEADLINE_KINDS_MAX; i++) {
         struct deadline_list *list = &p->lists[i];
 
-        while (list->first != NULL && list->first->due <= now) {
-            struct deadline *d = list->first;
+        while (list->waiting.first != NULL && list->waiting.first->due <= now) {
+            struct deadline *d = list->waiting.first;
 
             unlink_deadline(d);
             d->on_due(d);
@@ -196,7 +184,7 @@ static void arm(struct poller *p)
     uint64_t due = 0, now = uv_now(p->loop);
 
     for (int i = 0; i < DEADLINE_KINDS_MAX; i++) {
-        const struct deadline *d = p->lists[i].first;
+        const struct deadline *d = p->lists[i].waiting.first;
 
         if (d != NULL && (due == 0 || d->due < due))
             due = d->due;
@@ -215,7 +203,7 @@ static struct deadline_list *list_of(struct poller *p, unsigned ms)
         if (list->ms == ms)
             return list;
         if (list->ms == 0) {
-            *list = (struct deadline_list){.ms = ms, .last = &list->first};
+            list->ms = ms;
             return list;
         }
     }
@@ -231,11 +219,8 @@ void deadline_set(struct poller *p, struct deadline *d, unsigned ms, deadline_fn
     d->list = list;
     d->due = uv_now(p->loop) + list->ms;
     d->on_due = on_due;
-    d->next = NULL;
-    d->link = list->last;
-    *list->last = d;
-    list->last = &d->next;
-    if (list->first == d)
+    queue_add(&list->waiting, d);
+    if (list->waiting.first == d)
         arm(p);
 }
 
@@ -261,7 +246,7 @@ void poller_close(struct poller *p)
 {
     if (p == NULL)
         return;
-    assert(p->again == NULL);
+    assert(p->again.first == NULL);
     uv_close((uv_handle_t *)&p->timer, on_closed);
     uv_close((uv_handle_t *)&p->idle, on_closed);
     uv_close((uv_handle_t *)&p->poll, on_closed);
@@ -280,7 +265,6 @@ int poller_new(uv_loop_t *loop, struct poller **ret, struct err *err)
     if (p == NULL)
         return err_errno(err, -ENOMEM, "sockets of the gateway");
     p->loop = loop;
-    p->again_last = &p->again;
     p->epoll = epoll_create1(EPOLL_CLOEXEC);
     r = p->epoll < 0 ? -errno : uv_poll_init(loop, &p->poll, p->epoll);
     if (r < 0) {

@@ -9,6 +9,7 @@
 
 #include "base/auto.h"
 #include "base/err.h"
+#include "base/list.h"
 #include "gateway/proxy-internal.h"
 #include "gateway/relay.h"
 
@@ -715,9 +716,7 @@ void conn_destroy(struct proxy_conn *c)
     message_done(&c->req);
     reader_done(&c->request);
     reader_done(&c->reply);
-    *c->link = c->next;
-    if (c->next != NULL)
-        c->next->link = c->link;
+    list_remove(c);
     p->count--;
     free(c);
 }

@@ -11,6 +11,7 @@
 
 #include "base/auto.h"
 #include "base/err.h"
+#include "base/list.h"
 #include "gateway/proxy-internal.h"
 #include "gateway/relay.h"
 
@@ -34,9 +35,7 @@ void proxy_config_init(struct proxy_config *config)
 static void idle_unlink(struct idle_server *s)
 {
     deadline_clear(&s->clock);
-    *s->link = s->next;
-    if (s->next != NULL)
-        s->next->link = s->link;
+    list_remove(s);
     s->proxy->idle_count--;
 }
 
@@ -112,11 +111,7 @@ void pool_put(struct proxy *p, const char *key, int fd)
     }
     s->proxy = p;
     (void)snprintf(s->key, sizeof(s->key), "%s", key);
-    s->next = p->idle;
-    s->link = &p->idle;
-    if (s->next != NULL)
-        s->next->link = &s->next;
-    p->idle = s;
+    list_add(&p->idle, s);
     p->idle_count++;
     deadline_set(p->poller, &s->clock, p->config.pool_ms, on_idle_due);
 }
@@ -174,11 +169,7 @@ int proxy_adopt(struct proxy *p, int fd, const struct proxy_client *client, stru
         return err_errno(err, r, "a connection of the gateway");
     }
     relay_tune(fd);
-    c->next = p->conns;
-    c->link = &p->conns;
-    if (c->next != NULL)
-        c->next->link = &c->next;
-    p->conns = c;
+    list_add(&p->conns, c);
     p->count++;
     conn_begin(c);
     return 0;

@@ -13,6 +13,7 @@
 
 #include "base/auto.h"
 #include "base/err.h"
+#include "base/list.h"
 #include "base/socket.h"
 #include "gateway/listener.h"
 #include "gateway/throughput.h"
@@ -169,9 +170,7 @@ static void end(struct relay *r, enum relay_end how)
         (void)close(take_fd(&s->fd));
     }
     deadline_clear(&r->idle);
-    *r->link = r->next;
-    if (r->next != NULL)
-        r->next->link = r->link;
+    list_remove(r);
     r->hub->count--;
     if (r->counted)
         r->hub->config.left(r->hub->config.data, r->group);
@@ -504,11 +503,7 @@ int relay_start(struct relay_hub *hub, int a, int b, uint64_t group, relay_fn *o
         free(r);
         return err_errno(err, n, "join connections");
     }
-    r->next = hub->first;
-    r->link = &hub->first;
-    if (r->next != NULL)
-        r->next->link = &r->next;
-    hub->first = r;
+    list_add(&hub->first, r);
     hub->count++;
     deadline_set(hub->poller, &r->idle, r->idle_ms, on_idle);
     if (ret != NULL)

@@ -1,4 +1,6 @@
-/* Changes of a configuration, as Dockerfiles write them. */
+/*
+ * Applies changes in Dockerfile syntax to an image's configuration. Pure functions on a JSON tree.
+ */
 #include <errno.h>
 #include <stdbool.h>
 #include <stdint.h>
@@ -13,7 +15,7 @@
 
 enum { CHANGE_MAX = 64 << 10, WORD_MAX = 32, NS_PER_MS = 1000000 };
 
-/* ---- words ---- */
+/* ---- parsing words ---- */
 
 static const char *skip_space(const char *p)
 {
@@ -22,8 +24,10 @@ static const char *skip_space(const char *p)
     return p;
 }
 
-/* One word with quotes and backslashes taken away, up to white space; *at is behind it. Caller
- * frees; NULL on OOM. */
+/*
+ * Parses one word up to white space, removing quotes and backslashes; moves *at behind it. Caller
+ * frees; NULL = out of memory.
+ */
 static char *next_word(const char **at)
 {
     const char *p = skip_space(*at);
@@ -47,7 +51,7 @@ static char *next_word(const char **at)
     return word;
 }
 
-/* The JSON form, or NULL where it is none. */
+/* Parses the JSON form of an instruction; NULL if the text is not in it. */
 static json_t *json_form(const char *text)
 {
     auto_ptr(json_decref) json_t *root = NULL;
@@ -71,9 +75,9 @@ static json_t *json_form(const char *text)
     return json_incref(list);
 }
 
-/* ---- the instructions ---- */
+/* ---- instructions ---- */
 
-static json_t *command(const char *text)
+static json_t *make_command(const char *text)
 {
     json_t *list = json_form(text);
 
@@ -82,13 +86,13 @@ static json_t *command(const char *text)
 
 static int set_entrypoint(json_t *config, const char *text)
 {
-    (void)json_object_del(config, "Cmd"); /* the arguments were the other's */
-    return json_object_set_new(config, "Entrypoint", command(text));
+    (void)json_object_del(config, "Cmd"); /* Cmd held arguments of the old entry point */
+    return json_object_set_new(config, "Entrypoint", make_command(text));
 }
 
 static int set_cmd(json_t *config, const char *text)
 {
-    return json_object_set_new(config, "Cmd", command(text));
+    return json_object_set_new(config, "Cmd", make_command(text));
 }
 
 static int set_text(json_t *config, const char *key, const char *text)
@@ -107,7 +111,7 @@ static int set_user(json_t *config, const char *text)
     return set_text(config, "User", text);
 }
 
-/* A relative one is beneath the one before. */
+/* A relative path is appended to the previous one. */
 static int set_workdir(json_t *config, const char *text)
 {
     const char *old = json_string_value(json_object_get(config, "WorkingDir"));
@@ -175,7 +179,7 @@ static int put_pair(json_t *config, const char *key, bool is_env, const char *na
     return json_array_append_new(list, json_string(entry));
 }
 
-/* KEY=VALUE…, or KEY and all the rest. */
+/* Parses KEY=VALUE…, or KEY followed by the value. */
 static int set_pairs(json_t *config, const char *key, bool is_env, const char *text)
 {
     size_t plain = strcspn(text, " \t=");
@@ -227,7 +231,7 @@ static int set_keys(json_t *config, const char *key, const char *suffix, json_t 
     return r;
 }
 
-static json_t *words(const char *text)
+static json_t *parse_words(const char *text)
 {
     json_t *list = json_form(text);
 
@@ -247,12 +251,12 @@ static json_t *words(const char *text)
 
 static int set_volume(json_t *config, const char *text)
 {
-    return set_keys(config, "Volumes", "", words(text));
+    return set_keys(config, "Volumes", "", parse_words(text));
 }
 
 static int set_expose(json_t *config, const char *text)
 {
-    return set_keys(config, "ExposedPorts", "/tcp", words(text));
+    return set_keys(config, "ExposedPorts", "/tcp", parse_words(text));
 }
 
 static int set_on_build(json_t *config, const char *text)
@@ -267,8 +271,8 @@ static int set_on_build(json_t *config, const char *text)
     return json_array_append_new(list, json_string(text));
 }
 
-/* "30s", "1.5m", "1h": nanoseconds, as images have them. */
-static int duration(const char *text, json_int_t *ret)
+/* Converts "30s", "1.5m", "1h" to nanoseconds, the unit in image configurations. */
+static int parse_duration_ns(const char *text, json_int_t *ret)
 {
     static const struct {
         const char *unit;
@@ -303,7 +307,7 @@ static int health_option(json_t *health, const char *word)
     }
     for (size_t i = 0; i < sizeof(rows) / sizeof(rows[0]); i++)
         if (strncmp(word, rows[i].name, strlen(rows[i].name)) == 0)
-            return duration(word + strlen(rows[i].name), &n) < 0
+            return parse_duration_ns(word + strlen(rows[i].name), &n) < 0
                        ? -EINVAL
                        : json_object_set_new(health, rows[i].key, json_integer(n));
     return -EINVAL;
@@ -366,11 +370,12 @@ int image_config_change(json_t *tree, const char *change, struct err *err)
             strncasecmp(instructions[i].word, rest, len) != 0)
             continue;
         rest += len;
-        /* docker takes "CMD=x", too. */
+        /* docker accepts "CMD=x" as well */
         rest = skip_space(*rest == '=' ? rest + 1 : rest);
         r = *rest != '\0' ? instructions[i].set(config, rest) : -EINVAL;
+        /* jansson returns -1 for out of memory, and for texts that are not UTF-8. */
         if (r == -1)
-            r = -ENOMEM; /* jansson's only failure, beside texts that are not UTF-8 */
+            r = -ENOMEM;
         return r < 0 ? err_errno(err, r, "change \"%.128s\"", change) : 0;
     }
     return err_set(err, -EINVAL,

@@ -1,3 +1,8 @@
+/*
+ * The decoder behind image/config.h. Pure functions; called in the thread pool or the command
+ * line's process.
+ */
+
 #include "image/config.h"
 
 #include <errno.h>
@@ -11,18 +16,19 @@
 #include "json/parse.h"
 
 enum {
-    STRING_MAX = 131071, /* bytes of one entry: what a process can be given at all */
+    STRING_MAX =
+        131071, /* bytes of one string: the kernel's limit for one argument (MAX_ARG_STRLEN - 1) */
     NS_PER_MS = 1000000,
 };
 
 /* ---- one member ---- */
 
-static int wrong(struct err *err, const char *key, const char *want)
+static int type_error(struct err *err, const char *key, const char *want)
 {
     return err_set(err, -EINVAL, "%s: must be %s", key, want);
 }
 
-/* A string that is there and not empty, else NULL. */
+/* Copies a string member; *ret stays NULL if it is missing or empty. */
 static int get_string(json_t *object, const char *key, size_t max, char **ret, struct err *err)
 {
     json_t *value = json_object_get(object, key);
@@ -30,7 +36,7 @@ static int get_string(json_t *object, const char *key, size_t max, char **ret, s
     if (value == NULL || json_is_null(value))
         return 0;
     if (!json_is_string(value))
-        return wrong(err, key, "a string");
+        return type_error(err, key, "a string");
     if (json_string_length(value) > max)
         return err_set(err, -E2BIG, "%s: longer than %zu bytes", key, max);
     if (json_string_length(value) == 0)
@@ -57,7 +63,10 @@ static int check_count(size_t count, size_t max, const char *key, struct err *er
     return count <= max ? 0 : err_set(err, -E2BIG, "%s: more than %zu entries", key, max);
 }
 
-/* An array of strings; NULL where there is none or it is empty. keep: what is taken at all. */
+/*
+ * Copies an array of strings; *ret stays NULL if it is missing or empty. keep: filter for the
+ * elements, or NULL.
+ */
 static int get_strings(json_t *object, const char *key, size_t max, bool (*keep)(const char *text),
                        char ***ret, struct err *err)
 {
@@ -69,7 +78,7 @@ static int get_strings(json_t *object, const char *key, size_t max, bool (*keep)
         (json_is_array(value) && json_array_size(value) == 0))
         return 0;
     if (!json_is_array(value))
-        return wrong(err, key, "an array of strings");
+        return type_error(err, key, "an array of strings");
     r = check_count(json_array_size(value), max, key, err);
     if (r < 0)
         return r;
@@ -78,7 +87,7 @@ static int get_strings(json_t *object, const char *key, size_t max, bool (*keep)
         return err_errno(err, -ENOMEM, "%s", key);
     json_array_foreach(value, i, element) {
         if (!json_is_string(element))
-            return wrong(err, key, "an array of strings");
+            return type_error(err, key, "an array of strings");
         if (keep != NULL && !keep(json_string_value(element)))
             continue;
         r = add_string(*ret, n++, json_string_value(element), key, err);
@@ -88,7 +97,7 @@ static int get_strings(json_t *object, const char *key, size_t max, bool (*keep)
     return 0;
 }
 
-/* 1: an object, and a list with room for each of its members; 0: there is none. */
+/* Returns 1 and the object, with a list large enough for its members; 0: no such member. */
 static int get_object(json_t *object, const char *key, json_t **ret_value, char ***ret,
                       struct err *err)
 {
@@ -98,7 +107,7 @@ static int get_object(json_t *object, const char *key, json_t **ret_value, char 
     if (value == NULL || json_is_null(value))
         return 0;
     if (!json_is_object(value))
-        return wrong(err, key, "an object");
+        return type_error(err, key, "an object");
     r = check_count(json_object_size(value), IMAGE_STRINGS_MAX, key, err);
     if (r < 0)
         return r;
@@ -109,7 +118,7 @@ static int get_object(json_t *object, const char *key, json_t **ret_value, char 
     return 1;
 }
 
-/* The keys of an object, as sets are written. */
+/* Copies the keys of an object, which is how sets are encoded. */
 static int get_keys(json_t *object, const char *key, bool (*keep)(const char *text), char ***ret,
                     struct err *err)
 {
@@ -141,11 +150,11 @@ static int get_labels(json_t *object, const char *key, char ***ret, struct err *
         return r;
     json_object_foreach(value, name, text) {
         if (!json_is_string(text))
-            return wrong(err, key, "an object of strings");
+            return type_error(err, key, "an object of strings");
         if (json_string_length(text) + strlen(name) > STRING_MAX)
             return err_set(err, -E2BIG, "%s: an entry is longer than %d bytes", key, STRING_MAX);
         if (name[0] == '\0' || strchr(name, '=') != NULL)
-            continue; /* not to be written as KEY=VALUE */
+            continue; /* cannot be written as KEY=VALUE */
         if (asprintf(&(*ret)[n], "%s=%s", name, json_string_value(text)) < 0) {
             (*ret)[n] = NULL;
             return err_errno(err, -ENOMEM, "%s", key);
@@ -162,14 +171,14 @@ static int get_integer(json_t *object, const char *key, int64_t unit, int64_t *r
     if (value == NULL || json_is_null(value))
         return 0;
     if (!json_is_integer(value))
-        return wrong(err, key, "a whole number");
-    /* What is negative says as little as what is not there. */
+        return type_error(err, key, "a whole number");
+    /* A negative number counts as missing. */
     if (json_integer_value(value) > 0)
         *ret = json_integer_value(value) / unit;
     return 0;
 }
 
-/* ---- what is taken ---- */
+/* ---- filters ---- */
 
 static bool keep_env(const char *text)
 {
@@ -197,7 +206,7 @@ static bool keep_path(const char *text)
     return text[0] == '/' && strlen(text) < 4096;
 }
 
-/* ---- the parts ---- */
+/* ---- the parts of a configuration ---- */
 
 static int get_health(json_t *object, struct image_health *h, struct err *err)
 {
@@ -207,7 +216,7 @@ static int get_health(json_t *object, struct image_health *h, struct err *err)
     if (health == NULL || json_is_null(health))
         return 0;
     if (!json_is_object(health))
-        return wrong(err, "Healthcheck", "an object");
+        return type_error(err, "Healthcheck", "an object");
     r = json_check_folded(health, NULL, err);
     if (r == 0)
         r = get_strings(health, "Test", IMAGE_STRINGS_MAX, NULL, &h->test, err);
@@ -232,7 +241,7 @@ static int get_execution(json_t *root, struct image_config *c, struct err *err)
     if (config == NULL || json_is_null(config))
         return 0;
     if (!json_is_object(config))
-        return wrong(err, "config", "an object");
+        return type_error(err, "config", "an object");
     r = json_check_folded(config, NULL, err);
     if (r == 0)
         r = get_strings(config, "Entrypoint", IMAGE_STRINGS_MAX, NULL, &c->entrypoint, err);
@@ -267,7 +276,7 @@ static int get_layers(json_t *root, struct image_config *c, struct err *err)
     int r;
 
     if (!json_is_object(rootfs))
-        return wrong(err, "rootfs", "an object");
+        return type_error(err, "rootfs", "an object");
     r = json_check_folded(rootfs, NULL, err);
     if (r == 0)
         r = get_strings(rootfs, "diff_ids", IMAGE_LAYERS_MAX, NULL, &c->diff_ids, err);
@@ -287,9 +296,9 @@ static int get_history_entry(json_t *entry, struct image_history *h, struct err 
     int r;
 
     if (!json_is_object(entry))
-        return wrong(err, "history", "an array of objects");
+        return type_error(err, "history", "an array of objects");
     if (empty != NULL && !json_is_boolean(empty) && !json_is_null(empty))
-        return wrong(err, "history: empty_layer", "true or false");
+        return type_error(err, "history: empty_layer", "true or false");
     h->empty_layer = json_is_true(empty);
     r = get_string(entry, "created", 64, &h->created, err);
     if (r == 0)
@@ -299,7 +308,7 @@ static int get_history_entry(json_t *entry, struct image_history *h, struct err 
     return r;
 }
 
-/* It is optional, and says nothing that anything depends on. */
+/* The history is optional and informational. */
 static int get_history(json_t *root, struct image_config *c, struct err *err)
 {
     json_t *history = json_object_get(root, "history"), *entry;
@@ -308,7 +317,7 @@ static int get_history(json_t *root, struct image_config *c, struct err *err)
     if (history == NULL || json_is_null(history))
         return 0;
     if (!json_is_array(history))
-        return wrong(err, "history", "an array");
+        return type_error(err, "history", "an array");
     if (json_array_size(history) > IMAGE_HISTORY_MAX)
         return err_set(err, -E2BIG, "history: more than %d entries", IMAGE_HISTORY_MAX);
     c->history = calloc(json_array_size(history) + 1, sizeof(*c->history));

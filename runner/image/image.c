@@ -1,4 +1,4 @@
-/* One image: its manifest and its configuration, put together. */
+/* Reads one image of the store: its manifest and its configuration. Blocks; runs in any thread. */
 #include <errno.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -35,7 +35,7 @@ void image_list_free(struct image **list, size_t count)
     free(list);
 }
 
-/* Of an RFC 3339 time; 0 for what is none. */
+/* Converts an RFC 3339 time to milliseconds since 1970; 0 if invalid. */
 static int64_t parse_time(const char *text)
 {
     struct timespec t;

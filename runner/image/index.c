@@ -1,6 +1,7 @@
 /*
- * index.json: the names of images. An entry is one name of one manifest; an image without a name
- * has one entry that has none. What only we need to know stands in annotations of ours.
+ * Reads and writes index.json, which holds the names of images. An entry is one name of one
+ * manifest; an image without a name has one entry without a name. Data that only rind needs is kept
+ * in annotations. Blocks; runs in any thread.
  */
 #include <errno.h>
 #include <inttypes.h>
@@ -34,14 +35,14 @@ struct entry {
     int64_t size;
     char name[REFERENCE_MAX + 1];                    /* "" = none */
     char id[DIGEST_LEN + 1], parent[DIGEST_LEN + 1]; /* parent "" = none */
-    char chained[CHAINED_MAX];                       /* a '1' for each layer that is of_parents */
+    char chained[CHAINED_MAX];                       /* '1' for each layer with of_parents */
     int64_t loaded_ms;
 };
 
 struct index {
     struct entry *entries; /* owned */
     size_t count;
-    int lock; /* owned; of who changes it, else FD_NONE */
+    int lock; /* owned; lock for a change, else FD_NONE */
 };
 #define INDEX_NONE                                                                                 \
     {                                                                                              \
@@ -66,7 +67,7 @@ static void copy_text(json_t *object, const char *key, char *ret, size_t size)
     (void)snprintf(ret, size, "%s", text != NULL && strlen(text) < size ? text : "");
 }
 
-/* Our own file, so what is not as we write it is damage: -EUCLEAN. */
+/* index.json is written by rind alone, so a malformed entry is damage: -EUCLEAN. */
 static int decode_entry(json_t *object, struct entry *e)
 {
     json_t *about = json_object_get(object, "annotations");
@@ -112,7 +113,7 @@ static int index_read(struct image_store *s, struct index *ret, struct err *err)
     return 0;
 }
 
-/* To be changed: nobody else does until index_done. */
+/* Reads the index for a change, holding the exclusive lock until index_done. */
 static int index_read_alone(struct image_store *s, struct index *ret, struct err *err)
 {
     int lock = store_lock(s, LOCK_EX, err);
@@ -179,9 +180,9 @@ static void index_drop(struct index *x, size_t i)
     x->count--;
 }
 
-/* ---- finding ---- */
+/* ---- lookup ---- */
 
-/* The entry that a name means; -ENOENT, -ENOTUNIQ. */
+/* Finds the entry of a reference; -ENOENT, -ENOTUNIQ. */
 static ssize_t find_name(const struct index *x, const struct reference *r)
 {
     char whole[REFERENCE_MAX + 1];
@@ -220,8 +221,8 @@ static ssize_t find_id(const struct index *x, const char *hex)
     return found;
 }
 
-/* *ret_by_id: it was an id, or the beginning of one. */
-static ssize_t find(const struct index *x, const char *name, bool *ret_by_id, struct err *err)
+/* Finds the entry for a reference or an id. *ret_by_id: name was an id, or the prefix of one. */
+static ssize_t find_entry(const struct index *x, const char *name, bool *ret_by_id, struct err *err)
 {
     struct reference r;
     struct err why = ERR_NONE;
@@ -296,7 +297,7 @@ int image_store_find(struct image_store *s, const char *name, struct image **ret
     r = index_read(s, &x, err);
     if (r < 0)
         return r;
-    at = find(&x, name, &by_id, err);
+    at = find_entry(&x, name, &by_id, err);
     if (at < 0)
         return (int)at;
     r = image_read(s, x.entries[at].manifest, &i, err);
@@ -320,9 +321,11 @@ static int newest_first(const void *a, const void *b)
     return strcmp(x->id, y->id);
 }
 
-/* An image is its configuration: the same one may have come with several manifests, because its
- * layers were compressed otherwise. */
-static bool seen(const struct index *x, size_t at)
+/*
+ * True if an earlier entry has the same image. An image may have several manifests, if its layers
+ * were compressed differently.
+ */
+static bool is_duplicate(const struct index *x, size_t at)
 {
     for (size_t i = 0; i < at; i++)
         if (strcmp(x->entries[i].id, x->entries[at].id) == 0)
@@ -330,9 +333,11 @@ static bool seen(const struct index *x, size_t at)
     return false;
 }
 
-/* What a list shows: a configuration may have megabytes, and there may be thousands. Returns what
- * is left. */
-static size_t shorten(struct image *i)
+/*
+ * Frees what a list does not show, as configurations may be large and images many. Returns the
+ * remaining size in bytes.
+ */
+static size_t image_shorten(struct image *i)
 {
     json_decref(i->config_tree);
     i->config_tree = NULL;
@@ -356,15 +361,15 @@ int image_store_list(struct image_store *s, struct image ***ret, size_t *ret_cou
     for (size_t at = 0; r == 0 && at < x.count; at++) {
         struct image *i = NULL;
 
-        if (seen(&x, at))
+        if (is_duplicate(&x, at))
             continue;
         if (image_read(s, x.entries[at].manifest, &i, NULL) < 0)
-            i = calloc(1, sizeof(*i)); /* damaged: shown, so that it can be removed */
+            i = calloc(1, sizeof(*i)); /* damaged: listed all the same, so that it can be removed */
         r = i != NULL ? fill_in(i, &x, &x.entries[at]) : -ENOMEM;
         if (i == NULL)
             continue;
         list[count++] = i;
-        bytes += shorten(i);
+        bytes += image_shorten(i);
         if (r == 0 && bytes > IMAGE_LIST_LABELS_MAX)
             r = -E2BIG;
     }
@@ -389,12 +394,12 @@ static size_t count_images(const struct index *x)
     size_t n = 0;
 
     for (size_t i = 0; i < x->count; i++)
-        n += !seen(x, i);
+        n += !is_duplicate(x, i);
     return n;
 }
 
-/* Whoever had it has it no more; an image stays without it. */
-static int take_name(struct index *x, const char *name)
+/* Removes a name from the index; the image's last entry stays without a name. */
+static int index_take_name(struct index *x, const char *name)
 {
     for (size_t i = 0; i < x->count; i++) {
         bool other = false;
@@ -412,18 +417,18 @@ static int take_name(struct index *x, const char *name)
     return 0;
 }
 
-/* The image of e gets that name, or is put in without one where it is not in yet. */
-static int give_name(struct index *x, const struct entry *e, const char *name)
+/* Gives the image of e a name, or adds it without one unless it exists. */
+static int index_give_name(struct index *x, const struct entry *e, const char *name)
 {
     struct entry own = *e;
     size_t same = x->count;
 
     if (name[0] != '\0')
-        (void)take_name(x, name);
+        (void)index_take_name(x, name);
     for (size_t i = 0; i < x->count; i++)
         if (strcmp(x->entries[i].id, e->id) == 0) {
             same = i;
-            if (x->entries[i].name[0] == '\0') { /* it has a name now */
+            if (x->entries[i].name[0] == '\0') { /* takes over the entry without a name */
                 (void)snprintf(x->entries[i].name, sizeof(x->entries[i].name), "%s", name);
                 return 0;
             }
@@ -456,7 +461,7 @@ int image_store_add(struct image_store *s, const struct image *image, char *cons
     if (r < 0)
         return r;
     entry_of(image, &e);
-    /* It may be in already, with its layers unpacked otherwise. */
+    /* The image may exist already, with layers that were unpacked differently. */
     for (size_t i = 0; i < x.count; i++)
         if (strcmp(x.entries[i].id, e.id) == 0) {
             (void)memcpy(x.entries[i].chained, e.chained, sizeof(e.chained));
@@ -464,9 +469,9 @@ int image_store_add(struct image_store *s, const struct image *image, char *cons
                 (void)memcpy(x.entries[i].parent, e.parent, sizeof(e.parent));
         }
     if (names == NULL || names[0] == NULL)
-        r = give_name(&x, &e, "");
+        r = index_give_name(&x, &e, "");
     for (size_t i = 0; r == 0 && names != NULL && names[i] != NULL; i++)
-        r = give_name(&x, &e, names[i]);
+        r = index_give_name(&x, &e, names[i]);
     if (r < 0)
         return err_errno(err, r, "images");
     if (count_images(&x) > max)
@@ -486,12 +491,12 @@ int image_store_tag(struct image_store *s, const char *name, const char *whole,
     r = index_read_alone(s, &x, err);
     if (r < 0)
         return r;
-    at = find(&x, name, &by_id, err);
+    at = find_entry(&x, name, &by_id, err);
     if (at < 0)
         return (int)at;
     e = x.entries[at];
     (void)memcpy(ret_id, e.id, sizeof(e.id));
-    r = give_name(&x, &e, whole);
+    r = index_give_name(&x, &e, whole);
     if (r < 0)
         return err_errno(err, r, "images");
     return index_write(s, &x, err);
@@ -506,7 +511,7 @@ void store_removal_done(struct store_removal *r)
     *r = (struct store_removal){.untagged = NULL};
 }
 
-static int note(char ***list, const char *text)
+static int append_text(char ***list, const char *text)
 {
     size_t n = 0;
     char **more;
@@ -531,23 +536,23 @@ static size_t names_of(const struct index *x, const char *id)
     return n;
 }
 
-/* All entries of one image. */
+/* Removes all entries of an image. */
 static int drop_image(struct index *x, const char *id, struct store_removal *ret)
 {
     char own[DIGEST_LEN + 1];
     bool told = false;
     int r = 0;
 
-    (void)snprintf(own, sizeof(own), "%s", id); /* it may point into what moves */
+    (void)snprintf(own, sizeof(own), "%s", id); /* id may point into an entry that moves */
     for (size_t i = 0; r == 0 && i < x->count;) {
         if (strcmp(x->entries[i].id, own) != 0) {
             i++;
             continue;
         }
         if (x->entries[i].name[0] != '\0')
-            r = note(&ret->untagged, x->entries[i].name);
+            r = append_text(&ret->untagged, x->entries[i].name);
         if (r == 0 && !told)
-            r = note(&ret->deleted, x->entries[i].id);
+            r = append_text(&ret->deleted, x->entries[i].id);
         told = true;
         index_drop(x, i);
     }
@@ -568,13 +573,13 @@ int image_store_remove(struct image_store *s, const char *name, bool force,
     r = index_read_alone(s, &x, err);
     if (r < 0)
         return r;
-    at = find(&x, name, &by_id, err);
+    at = find_entry(&x, name, &by_id, err);
     if (at < 0)
         return (int)at;
     e = x.entries[at];
     names = names_of(&x, e.id);
-    if (!by_id && names > 1) { /* the others stay */
-        r = note(&ret->untagged, e.name);
+    if (!by_id && names > 1) { /* the image keeps its other names */
+        r = append_text(&ret->untagged, e.name);
         index_drop(&x, (size_t)at);
     } else if (names > 1 && !force) {
         return err_set(err, -EBUSY,
@@ -603,15 +608,17 @@ int image_store_prune(struct image_store *s, bool all, bool (*is_used)(void *dat
             i++;
         else
             r = drop_image(&x, x.entries[i].id, ret);
-        /* drop_image may have moved others, but none from before i here: all of its own are gone,
-         * and what came to i has not been looked at. */
+        /*
+         * drop_image has removed all entries of the image, none of them before i; the entry now at
+         * i is checked next.
+         */
     }
     return r < 0 ? err_wrap(err, r, "images") : index_write(s, &x, err);
 }
 
-/* ---- what nothing names ---- */
+/* ---- removing unused files ---- */
 
-/* Sorted names of files, to be looked for. */
+/* A list of file names, sorted before it is searched. */
 struct names {
     char **list; /* owned, NULL-terminated */
     size_t count;
@@ -626,7 +633,7 @@ static int names_add(struct names *n, const char *text)
 {
     char **more;
 
-    /* Room for a power of two. */
+    /* The list is full when count + 1 is a power of two; its size is doubled then. */
     if ((n->count & (n->count + 1)) == 0) {
         more = reallocarray(n->list, 2 * (n->count + 1), sizeof(*more));
         if (more == NULL)
@@ -658,7 +665,7 @@ static int add_image(struct image_store *s, const struct index *x, const struct 
     if (r < 0)
         return r;
     r = image_read(s, e->manifest, &i, NULL);
-    /* What is damaged says no more of its layers; what cannot be read now may be read later. */
+    /* A damaged image's layers are unknown. Other errors may be temporary, and stop the removal. */
     if (r < 0)
         return r == -EBADMSG || r == -EINVAL || r == -ENOENT || r == -EUCLEAN ? 0 : r;
     r = fill_in(i, x, e);

@@ -1,3 +1,5 @@
+/* Unpacks the two built-in layers at first use. Blocks. */
+
 #include "image/layer.h"
 
 #include <errno.h>
@@ -16,10 +18,9 @@
 #include "proto/rmtree.h"
 
 /*
- * Whoever unpacks holds an exclusive flock on layers/.lock. So one process unpacks and the others
- * wait for it instead of doing the same work, and every unfinished directory that the holder finds
- * belongs to nobody alive: it may be swept. The kernel drops the lock of a process that dies. The
- * fast path, the layer is there, takes no lock.
+ * A process that unpacks a layer holds an exclusive flock on layers/.lock; other processes wait for
+ * it. A temporary directory found by the holder was therefore left by a process that has died, and
+ * is removed. The kernel drops the lock of a dead process. If the layer exists, no lock is taken.
  */
 #define LAYERS     "layers"
 #define LOCK_NAME  ".lock"
@@ -37,8 +38,10 @@ static struct blob builtin_archive(enum builtin_layer which)
     return which == BUILTIN_BASE ? embed_base() : embed_root();
 }
 
-/* A directory of ours with exactly this mode. The state directory is closed to others; this finds
- * out when somebody opened it, or put something else in our place. */
+/*
+ * Checks that a directory belongs to this user and has exactly this mode. It detects a state
+ * directory that was opened to other users, or replaced.
+ */
 static int check_dir(int fd, const char *name, mode_t mode, struct err *err)
 {
     struct stat st;
@@ -54,8 +57,7 @@ static int check_dir(int fd, const char *name, mode_t mode, struct err *err)
     return 0;
 }
 
-/* Opens a directory that passes check_dir. A missing one is no failure yet: -ENOENT records
- * nothing. */
+/* Opens a directory that passes check_dir. A missing directory is -ENOENT, without setting err. */
 static int open_dir(int dirfd, const char *name, int flags, mode_t mode, int *ret_fd,
                     struct err *err)
 {
@@ -65,7 +67,7 @@ static int open_dir(int dirfd, const char *name, int flags, mode_t mode, int *re
     fd = openat(dirfd, name, flags | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
     if (fd < 0 && errno == ENOENT)
         return -ENOENT;
-    if (fd < 0) /* a link or a file: ENOTDIR */
+    if (fd < 0) /* ENOTDIR: a symbolic link or a file */
         return err_errno(err, -errno, "%s", name);
     r = check_dir(fd, name, mode, err);
     if (r < 0)
@@ -74,7 +76,7 @@ static int open_dir(int dirfd, const char *name, int flags, mode_t mode, int *re
     return 0;
 }
 
-/* The layers directory, made when it is missing. O_RDONLY, for fsync and readdir. */
+/* Opens the layers directory, creating it if needed. O_RDONLY, for fsync and readdir. */
 static int open_layers(int state_fd, int *ret_fd, struct err *err)
 {
     int r;
@@ -87,7 +89,7 @@ static int open_layers(int state_fd, int *ret_fd, struct err *err)
     return open_dir(state_fd, LAYERS, O_RDONLY, LAYERS_MODE, ret_fd, err);
 }
 
-static int take_lock(int layers_fd, int *ret_fd, struct err *err)
+static int lock_layers(int layers_fd, int *ret_fd, struct err *err)
 {
     auto_close int fd = FD_NONE;
 
@@ -101,8 +103,8 @@ static int take_lock(int layers_fd, int *ret_fd, struct err *err)
     return 0;
 }
 
-/* Removes what crashed processes left. The caller holds the lock. */
-static int sweep(int layers_fd, struct err *err)
+/* Removes what processes that died have left. The caller holds the lock. */
+static int sweep_layers(int layers_fd, struct err *err)
 {
     auto_ptr(dir_close) DIR *d = dir_open(layers_fd, ".");
     const struct dirent *e;
@@ -136,7 +138,7 @@ static int unpack_into(int layers_fd, const char *tmp, struct blob archive, stru
     return 0;
 }
 
-/* Unpacks and gives the layer its name. The caller holds the lock. */
+/* Unpacks a layer and renames it to its final name. The caller holds the lock. */
 static int make_layer(int layers_fd, enum builtin_layer which, struct err *err)
 {
     const char *name = image_builtin_name(which);
@@ -148,8 +150,7 @@ static int make_layer(int layers_fd, enum builtin_layer which, struct err *err)
     if (r == 0 && renameat2(layers_fd, tmp, layers_fd, name, RENAME_NOREPLACE) < 0)
         r = err_errno(err, -errno, "rename to %s", name);
     if (r < 0) {
-        (void)rmtree_at(layers_fd, tmp,
-                        RMTREE_ONE_MOUNT); /* what stays, the next first use sweeps */
+        (void)rmtree_at(layers_fd, tmp, RMTREE_ONE_MOUNT); /* the next first use sweeps the rest */
         return r;
     }
     if (fsync(layers_fd) < 0)
@@ -166,14 +167,14 @@ static int open_or_make(int layers_fd, enum builtin_layer which, int *ret_fd, st
     r = open_dir(layers_fd, name, O_PATH, LAYER_MODE, ret_fd, err);
     if (r != -ENOENT)
         return r;
-    r = take_lock(layers_fd, &lock_fd, err);
+    r = lock_layers(layers_fd, &lock_fd, err);
     if (r < 0)
         return r;
-    /* Somebody else may have made it while we waited. */
+    /* Another process may have unpacked it before the lock was granted. */
     r = open_dir(layers_fd, name, O_PATH, LAYER_MODE, ret_fd, err);
     if (r != -ENOENT)
         return r;
-    r = sweep(layers_fd, err);
+    r = sweep_layers(layers_fd, err);
     if (r < 0)
         return r;
     r = make_layer(layers_fd, which, err);

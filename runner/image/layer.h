@@ -1,17 +1,17 @@
 #pragma once
 
 /*
- * Unpacked, read-only layers: `layers/<sha256 of the archive>/` below the state directory. A layer
- * that is there is complete: it is unpacked under another name, synced and renamed. `layers` itself
- * is closed to everybody but its owner, because layers hold files of "root", setuid ones included,
- * that must not be reached from the host.
+ * Unpacked, read-only layers: `layers/<sha256 of the archive>/` below the state directory. An
+ * existing layer is complete: it is unpacked under a temporary name, synced and renamed. Layers
+ * hold files of "root", also set-id ones, which must not be reachable from the host; so only the
+ * owner can enter `layers`.
  */
 
 struct err;
 
-/* The archives that the binary carries. */
+/* The archives in the binary. */
 enum builtin_layer {
-    BUILTIN_BASE, /* below every image: the shim, and the mount points that scratch images lack */
+    BUILTIN_BASE, /* below every image: the shim, and mount points that images may lack */
     BUILTIN_ROOT, /* the default root file system */
     BUILTIN_MAX,
 };
@@ -20,13 +20,12 @@ enum builtin_layer {
 const char *image_builtin_name(enum builtin_layer which);
 
 /*
- * Opens the layer's directory, after unpacking it at the first use. state_fd: the state directory.
- * *ret_fd is O_PATH|O_DIRECTORY|O_CLOEXEC, a root-owned 0755 directory (owned by our own user when
- * that is not root). Safe against concurrent first starts and against a crash at any instant; a
- * later first use sweeps what a crash has left. -EPERM when something of the wrong kind or owner
- * stands in its place.
+ * Opens a layer's directory; unpacks it at first use. Blocks. state_fd: the state directory.
+ * *ret_fd: O_PATH|O_DIRECTORY|O_CLOEXEC, owner root (or this user if not root), mode 0755. Safe
+ * against concurrent first uses and against crashes; a later first use removes their remains.
+ * -EPERM: the directory has the wrong owner or mode.
  */
 int image_builtin_layer(int state_fd, enum builtin_layer which, int *ret_fd, struct err *err);
 
-/* Both of them: what a sandbox without --rootfs is made of. */
+/* Opens both layers, the root file system of a sandbox without --rootfs and image. */
 int image_default_layers(int state_fd, int *ret_base_fd, int *ret_root_fd, struct err *err);

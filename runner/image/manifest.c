@@ -1,3 +1,5 @@
+/* The decoders behind image/manifest.h. Pure functions, except media_type_of_layer. */
+
 #include "image/manifest.h"
 
 #include <errno.h>
@@ -65,7 +67,7 @@ const char *image_architecture(void)
 
 /* ---- descriptors ---- */
 
-/* A string of at most max bytes that is no longer than ret; "" where there is none. */
+/* Copies a string member into ret; "" if missing. Longer strings are an error. */
 static int get_text(json_t *object, const char *key, char *ret, size_t size, struct err *err)
 {
     json_t *value = json_object_get(object, key);
@@ -82,7 +84,7 @@ static int get_text(json_t *object, const char *key, char *ret, size_t size, str
     return 0;
 }
 
-/* What an index calls an image: the whole name where a tool has written that, else its tag. */
+/* Finds the image's name in an index: the full name if a tool has written one, else the tag. */
 static int get_name(json_t *object, char **ret, struct err *err)
 {
     static const char *const keys[] = {"io.containerd.image.name",
@@ -182,7 +184,7 @@ static int get_descriptors(json_t *root, const char *key, size_t max, struct des
     return 0;
 }
 
-/* ---- one image ---- */
+/* ---- manifests ---- */
 
 static int check_schema(json_t *root, struct err *err)
 {
@@ -358,7 +360,7 @@ static int decode_archive_image(json_t *object, struct archive_image *i, struct 
     return r;
 }
 
-/* The text is an array: our parser takes objects alone. */
+/* Parses a JSON array. json_parse accepts only objects, so the array is wrapped in one. */
 static int parse_array(const char *text, size_t len, json_t **ret, struct err *err)
 {
     auto_free char *object = malloc(len + WRAP);

@@ -1,3 +1,5 @@
+/* Parsing and formatting of image references. Pure functions. */
+
 #include "image/reference.h"
 
 #include <errno.h>
@@ -6,7 +8,7 @@
 
 #include "base/err.h"
 
-enum { QUOTED = 128 /* bytes of an outside text that a message repeats */ };
+enum { QUOTED = 128 /* bytes of a foreign text quoted in a message */ };
 
 static const char default_registry[] = "docker.io", official[] = "library/";
 
@@ -48,9 +50,9 @@ bool digest_ok(const char *text)
     return strncmp(text, "sha256:", 7) == 0 && digest_prefix(text, DIGEST_HEX_LEN, &hex);
 }
 
-/* ---- parts ---- */
+/* ---- parts of a reference ---- */
 
-/* Letters, digits and inner hyphens, joined by dots; and a port. */
+/* Letters, digits and inner hyphens, joined by dots; then an optional port. */
 static bool is_registry(const char *text, size_t len)
 {
     size_t i = 0, port = 0;
@@ -82,7 +84,7 @@ static bool is_registry(const char *text, size_t len)
     return i == len && port > 0;
 }
 
-/* Lower-case letters and digits, joined by one dot, one or two underscores, or any hyphens. */
+/* Lower-case letters and digits, joined by one dot, one or two underscores, or hyphens. */
 static bool is_component(const char *text, size_t len)
 {
     size_t i = 0;
@@ -133,7 +135,7 @@ static bool is_tag(const char *text, size_t len)
     return true;
 }
 
-/* Whether the first part is where the image comes from, rather than the first of its path. */
+/* True if the first part is a registry, and not the beginning of the path. */
 static bool names_registry(const char *text, size_t len)
 {
     if (memchr(text, '.', len) != NULL || memchr(text, ':', len) != NULL || text[0] == '[')
@@ -146,7 +148,7 @@ static bool names_registry(const char *text, size_t len)
     return false;
 }
 
-static int refuse(const char *text, const char *why, struct err *err)
+static int reference_error(const char *text, const char *why, struct err *err)
 {
     return err_set(err, -EINVAL, "image \"%.*s\": %s", QUOTED, text, why);
 }
@@ -163,15 +165,17 @@ static int put_name(const char *text, size_t len, struct reference *r, struct er
         registry_len = (size_t)(slash - text);
         path = slash + 1;
         if (!is_registry(registry, registry_len))
-            return refuse(text, "its registry is no host name with or without a port", err);
+            return reference_error(text, "its registry is no host name with or without a port",
+                                   err);
     }
     len -= (size_t)(path - text);
     if (!is_path(path, len))
-        return refuse(text,
-                      "must be [REGISTRY/]NAME[:TAG][@DIGEST] with a name of lower-case letters, "
-                      "digits and single . _ or - between them",
-                      err);
-    /* index.docker.io is what docker.io is called elsewhere. */
+        return reference_error(
+            text,
+            "must be [REGISTRY/]NAME[:TAG][@DIGEST] with a name of lower-case letters, "
+            "digits and single . _ or - between them",
+            err);
+    /* index.docker.io is an alias of docker.io. */
     if (registry_len == strlen("index.docker.io") &&
         memcmp(registry, "index.docker.io", registry_len) == 0) {
         registry = default_registry;
@@ -185,15 +189,15 @@ static int put_name(const char *text, size_t len, struct reference *r, struct er
                      : "",
                  (int)len, path);
     if (n < 0 || (size_t)n >= sizeof(r->name))
-        return refuse(text, "its name is longer than 255 bytes", err);
-    /* It could not be told from an id. */
+        return reference_error(text, "its name is longer than 255 bytes", err);
+    /* The name could be confused with an id. */
     if (path == text && len == DIGEST_HEX_LEN && memchr(text, '/', len) == NULL) {
         char id[DIGEST_HEX_LEN + 1];
 
         (void)memcpy(id, text, len);
         id[len] = '\0';
         if (digest_prefix(id, DIGEST_HEX_LEN, &hex))
-            return refuse(text, "64 hexadecimal digits are an id, not a name", err);
+            return reference_error(text, "64 hexadecimal digits are an id, not a name", err);
     }
     return 0;
 }
@@ -206,11 +210,11 @@ int reference_parse(const char *text, struct reference *ret, struct err *err)
     int n;
 
     if (strlen(text) > REFERENCE_MAX)
-        return refuse(text, "is too long", err);
+        return reference_error(text, "is too long", err);
     if (at != NULL) {
         if (!digest_ok(at + 1))
-            return refuse(text, "its digest must be sha256: and 64 lower-case hexadecimal digits",
-                          err);
+            return reference_error(
+                text, "its digest must be sha256: and 64 lower-case hexadecimal digits", err);
         (void)snprintf(r.digest, sizeof(r.digest), "%s", at + 1);
     }
     slash = memrchr(text, '/', len);
@@ -219,10 +223,11 @@ int reference_parse(const char *text, struct reference *ret, struct err *err)
         size_t tag = len - (size_t)(colon + 1 - text);
 
         if (!is_tag(colon + 1, tag))
-            return refuse(text,
-                          "its tag must be 1 to 128 letters, digits, _ . or -, and not begin with "
-                          ". or -",
-                          err);
+            return reference_error(
+                text,
+                "its tag must be 1 to 128 letters, digits, _ . or -, and not begin with "
+                ". or -",
+                err);
         (void)memcpy(r.tag, colon + 1, tag);
         len = (size_t)(colon - text);
     }
@@ -238,7 +243,8 @@ void reference_default_tag(struct reference *r)
         (void)strcpy(r->tag, "latest");
 }
 
-static void format(const struct reference *r, const char *name, char ret[REFERENCE_MAX + 1])
+static void format_with_name(const struct reference *r, const char *name,
+                             char ret[REFERENCE_MAX + 1])
 {
     (void)snprintf(ret, REFERENCE_MAX + 1, "%s%s%s%s%s", name, r->tag[0] != '\0' ? ":" : "", r->tag,
                    r->digest[0] != '\0' ? "@" : "", r->digest);
@@ -246,10 +252,13 @@ static void format(const struct reference *r, const char *name, char ret[REFEREN
 
 void reference_format(const struct reference *r, char ret[REFERENCE_MAX + 1])
 {
-    format(r, r->name, ret);
+    format_with_name(r, r->name, ret);
 }
 
-/* What of a name people need not write: only where they would be understood as this name. */
+/*
+ * Removes default registry and "library" from a name, unless the shorter name would be parsed
+ * differently.
+ */
 static const char *without_default(const char *name)
 {
     const size_t len = strlen(default_registry);
@@ -265,7 +274,7 @@ static const char *without_default(const char *name)
 
 void reference_format_short(const struct reference *r, char ret[REFERENCE_MAX + 1])
 {
-    format(r, without_default(r->name), ret);
+    format_with_name(r, without_default(r->name), ret);
 }
 
 void reference_shorten(const char *whole, char ret[REFERENCE_MAX + 1])

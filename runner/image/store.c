@@ -1,3 +1,5 @@
+/* The files of the store: locks, blobs, digests. */
+
 #include "image/store.h"
 
 #include <errno.h>
@@ -45,7 +47,7 @@ void digest_of(const void *data, size_t len, char ret[DIGEST_LEN + 1])
     unsigned n = 0;
 
     if (EVP_Digest(data, len, bytes, &n, EVP_sha256(), NULL) != 1)
-        abort(); /* there is no SHA-256 without it: no memory for a few hundred bytes */
+        abort(); /* EVP_Digest with SHA-256 only fails when out of memory */
     digest_format(bytes, ret);
 }
 
@@ -107,7 +109,7 @@ static int make_file(int dir, const char *name, const char *text, struct err *er
     return file_replace_at(dir, name, text, strlen(text), 0600, err);
 }
 
-/* Under the lock: another may be doing the same. */
+/* Takes the lock, since another process may do this at the same time. */
 static int make_layout(struct image_store *s, struct err *err)
 {
     auto_close int lock = store_lock(s, LOCK_EX, err);
@@ -310,7 +312,7 @@ int blob_read(struct image_store *s, const char *digest, size_t max, char **ret,
     return 0;
 }
 
-/* ---- what nothing names ---- */
+/* ---- listing files ---- */
 
 int store_each_file(int dir_fd, int (*one)(void *arg, int dir_fd, const char *name), void *arg)
 {

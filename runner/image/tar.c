@@ -1,3 +1,5 @@
+/* The reader of the built-in archives, in memory. */
+
 #include "image/tar.h"
 
 #include <errno.h>
@@ -37,15 +39,17 @@ static bool all_zero(const unsigned char *p, size_t len)
     return true;
 }
 
-/* Octal digits, then NUL or space up to the end of the field. False for anything else, an empty
- * field and more than max included. */
-static bool octal(const char *field, size_t len, uint64_t max, uint64_t *ret)
+/*
+ * Parses octal digits followed by NULs or spaces. False for anything else, an empty field, and
+ * values above max.
+ */
+static bool parse_octal(const char *field, size_t len, uint64_t max, uint64_t *ret)
 {
     uint64_t value = 0;
     size_t i;
 
     for (i = 0; i < len && field[i] >= '0' && field[i] <= '7'; i++)
-        value = value * 8 + (uint64_t)(field[i] - '0'); /* at most 12 digits: 36 bits */
+        value = value * 8 + (uint64_t)(field[i] - '0'); /* at most 12 digits, 36 bits */
     if (i == 0 || i == len || value > max)
         return false;
     for (; i < len; i++)
@@ -59,7 +63,7 @@ static bool checksum_ok(const unsigned char *block, const struct header *h)
 {
     uint64_t want, sum = 0;
 
-    if (!octal(h->checksum, sizeof(h->checksum), UINT32_MAX, &want))
+    if (!parse_octal(h->checksum, sizeof(h->checksum), UINT32_MAX, &want))
         return false;
     for (size_t i = 0; i < BLOCK; i++)
         sum += i >= CHECKSUM_OFF && i < CHECKSUM_OFF + CHECKSUM_LEN ? ' ' : block[i];
@@ -80,7 +84,7 @@ static bool name_ok(const char *name)
     }
 }
 
-/* prefix/name into ret->name; a directory's slash at the end is dropped. */
+/* Joins prefix/name into ret->name, without a directory's trailing slash. */
 static bool read_name(const struct header *h, struct tar_entry *ret)
 {
     size_t prefix = strnlen(h->prefix, sizeof(h->prefix));
@@ -126,11 +130,11 @@ static bool read_numbers(const struct header *h, struct tar_entry *ret)
     uint64_t mode, uid, gid, size, mtime;
     uint64_t mode_max = ret->type == TAR_DIR || ret->type == TAR_SYMLINK ? 01777 : 0777;
 
-    if (!octal(h->mode, sizeof(h->mode), mode_max, &mode) ||
-        !octal(h->uid, sizeof(h->uid), TAR_OWNER_MAX, &uid) ||
-        !octal(h->gid, sizeof(h->gid), TAR_OWNER_MAX, &gid) ||
-        !octal(h->size, sizeof(h->size), ret->type == TAR_FILE ? UINT32_MAX : 0, &size) ||
-        !octal(h->mtime, sizeof(h->mtime), INT64_MAX, &mtime))
+    if (!parse_octal(h->mode, sizeof(h->mode), mode_max, &mode) ||
+        !parse_octal(h->uid, sizeof(h->uid), TAR_OWNER_MAX, &uid) ||
+        !parse_octal(h->gid, sizeof(h->gid), TAR_OWNER_MAX, &gid) ||
+        !parse_octal(h->size, sizeof(h->size), ret->type == TAR_FILE ? UINT32_MAX : 0, &size) ||
+        !parse_octal(h->mtime, sizeof(h->mtime), INT64_MAX, &mtime))
         return false;
     ret->mode = (mode_t)mode;
     ret->uid = (uid_t)uid;
@@ -140,7 +144,7 @@ static bool read_numbers(const struct header *h, struct tar_entry *ret)
     return true;
 }
 
-/* The header's block into *ret, or what is wrong with it. */
+/* Decodes a header block into *ret. Returns NULL, or what is wrong with it. */
 static const char *read_header(const unsigned char *block, struct tar_entry *ret)
 {
     struct header h;
@@ -195,10 +199,10 @@ int tar_next(struct tar_reader *t, struct tar_entry *ret, struct err *err)
     return 1;
 }
 
-/* Where an entry goes: its parent directory, and its last component. */
+/* The place of an entry: its parent directory and its last component. */
 struct place {
-    int dirfd;        /* borrowed; what is unpacked into */
-    int parent;       /* borrowed dirfd, or owned: place_done */
+    int dirfd;        /* borrowed; the destination */
+    int parent;       /* dirfd, or owned: place_done closes it */
     const char *last; /* borrowed from the entry */
 };
 
@@ -231,7 +235,7 @@ static int set_attributes(int fd, const struct tar_entry *e)
 {
     struct timespec times[2] = {{.tv_sec = e->mtime}, {.tv_sec = e->mtime}};
 
-    /* chmod after chown, which takes mode bits away. */
+    /* chown clears mode bits, so chmod follows. */
     if (fchown(fd, e->uid, e->gid) < 0 || fchmod(fd, e->mode) < 0 || futimens(fd, times) < 0)
         return -errno;
     return 0;
@@ -278,7 +282,7 @@ static int make_hardlink(const struct place *p, const struct tar_entry *e)
     return r;
 }
 
-/* finish_entry gives it its mode, once nothing is made in it any more. */
+/* finish_entry sets the final mode, when the directory is complete. */
 static int make_dir(const struct place *p, const struct tar_entry *e)
 {
     (void)e;
@@ -304,8 +308,10 @@ static int make_entry(int dirfd, const struct tar_entry *e)
     return r;
 }
 
-/* Second pass: directories' attributes, and everything to disk. The first sync writes nearly all of
- * it; the others then have little to do. */
+/*
+ * Second pass: sets directories' attributes, and syncs everything. The first fsync writes most of
+ * the data.
+ */
 static int finish_entry(int dirfd, const struct tar_entry *e)
 {
     auto_close int fd = FD_NONE;

@@ -1,8 +1,8 @@
 #pragma once
 
 /*
- * Reads the archives that the binary carries: plain ustar in memory, and only what
- * rootfs-builder/ustar.py writes. Archives from outside are not for this reader.
+ * Reads the archives embedded in the binary: plain ustar in memory, only as rootfs-builder/ustar.py
+ * writes it. It is not meant for archives from outside.
  */
 
 #include <stddef.h>
@@ -15,7 +15,7 @@ enum {
     TAR_NAME_MAX = 256,      /* prefix, slash, name */
     TAR_LINK_MAX = 100,      /* target of a link */
     TAR_ENTRIES_MAX = 65536, /* in one archive */
-    TAR_OWNER_MAX = 65535,   /* a sandbox's id range ends here */
+    TAR_OWNER_MAX = 65535,   /* end of a sandbox's id range */
 };
 
 enum tar_type { TAR_FILE, TAR_HARDLINK, TAR_SYMLINK, TAR_DIR };
@@ -33,7 +33,7 @@ struct tar_entry {
     char link[TAR_LINK_MAX + 1]; /* TAR_SYMLINK: any text. TAR_HARDLINK: as name */
 };
 
-/* A position in an archive; make it with TAR_READER. */
+/* Position in an archive; initialized by TAR_READER. */
 struct tar_reader {
     const unsigned char *data; /* borrowed */
     size_t len, pos, entries;
@@ -43,13 +43,15 @@ struct tar_reader {
         .data = (archive), .len = (length), .pos = 0, .entries = 0                                 \
     }
 
-/* 1 and the next entry; 0 at the archive's proper end; -EBADMSG with the reason for anything else
- * (a missing end included). Pure. */
+/*
+ * Returns 1 and the next entry; 0 at the proper end; -EBADMSG with the reason otherwise (also if
+ * the end is missing). Pure.
+ */
 int tar_next(struct tar_reader *t, struct tar_entry *ret, struct err *err);
 
 /*
- * Unpacks into an empty directory of ours: each entry beneath dirfd, through no link, over nothing
- * that exists, with the archive's owners, modes and times; files and directories below dirfd are on
- * disk when it returns (dirfd itself is the caller's to sync). On failure what was unpacked stays.
+ * Unpacks into an empty directory owned by this user. Entries never follow links or replace files;
+ * owners, modes and times are the archive's. Syncs everything below dirfd; the caller syncs dirfd
+ * itself. After a failure the entries already unpacked stay. Blocks.
  */
 int tar_unpack(int dirfd, const void *data, size_t len, struct err *err);

@@ -1,3 +1,8 @@
+/*
+ * The codec of worker messages, and their transfer over a socket. Used by the supervisor and by the
+ * worker.
+ */
+
 #include "image/worker-proto.h"
 
 #include <assert.h>
@@ -11,7 +16,7 @@
 #include "base/err.h"
 #include "base/socket.h"
 
-/* As it crosses the socket; both texts follow, without a NUL. */
+/* Wire format; both texts follow, without a NUL. */
 struct wire {
     uint32_t magic;
     uint16_t version, type;
@@ -99,7 +104,7 @@ ssize_t worker_msg_encode(const struct worker_msg *m, uint8_t out[WORKER_MSG_MAX
     return (ssize_t)(sizeof(w) + name_len + text_len);
 }
 
-/* What stands behind the fixed part. */
+/* Decodes the texts behind the fixed part. */
 static bool get_texts(const struct wire *w, const char *at, size_t left, struct worker_msg *m)
 {
     if (w->name_len > WORKER_PATH_MAX || w->text_len > WORKER_PATH_MAX ||
@@ -163,8 +168,8 @@ int worker_msg_send(int sock, const struct worker_msg *m, int fd, struct err *er
     return n < 0 ? err_errno(err, -errno, "the worker's socket") : 0;
 }
 
-/* The descriptors that came: the first one goes to *ret_fd, a second one is a mistake. */
-static int take_fds(struct msghdr *msg, int *ret_fd)
+/* Takes the fds of a message: the first is *ret_fd; more are an error, and closed. */
+static int receive_fds(struct msghdr *msg, int *ret_fd)
 {
     size_t count = 0;
 
@@ -203,7 +208,10 @@ int worker_msg_recv(int sock, struct worker_msg *ret, int *ret_fd, struct err *e
     ssize_t n;
     int r;
 
-    /* An end that closes with something unread is told of once, in front of what it has said. */
+    /*
+     * If the peer closes with unread data, the first recvmsg returns ECONNRESET, before messages
+     * that are still queued.
+     */
     do
         n = recvmsg(sock, &msg, MSG_CMSG_CLOEXEC);
     while (n < 0 && (errno == EINTR || (errno == ECONNRESET && !reset++)));
@@ -211,7 +219,7 @@ int worker_msg_recv(int sock, struct worker_msg *ret, int *ret_fd, struct err *e
         return err_errno(err, -errno, "the worker's socket");
     if (n == 0)
         return 0;
-    r = take_fds(&msg, &fd);
+    r = receive_fds(&msg, &fd);
     if (r < 0)
         return err_set(err, r, "a worker's message that is too long, or with more descriptors");
     r = worker_msg_decode(bytes, (size_t)n, ret, err);

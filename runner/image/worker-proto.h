@@ -1,57 +1,59 @@
 #pragma once
 
 /*
- * What the worker `rind-rootfs` says and hears: it unpacks, splits and packs archives for the
- * supervisor, and trusts nothing that it reads. SEQPACKET messages of one layout, encoded and
- * decoded by worker-proto.c on both sides.
+ * The protocol of the worker `rind-rootfs`, which unpacks, splits and packs archives for the
+ * supervisor. SEQPACKET messages of one layout, encoded and decoded by worker-proto.c on both
+ * sides. Input of the worker is hostile.
  *
- * Who starts it (the launcher, or tests by rootfs-builder/jail.h) executes
+ * The launcher (in tests rootfs-builder/jail.h) executes
  *
  *   rind-rootfs worker PARENTS
  *
- * as user 0 of a user namespace that maps 0..65535 to the ids of the tree, in new mount, pid (it is
+ * as user 0 of a user namespace that maps 0..65535 to the ids of the tree, in new mount, pid (as
  * pid 1), net, ipc, uts and cgroup namespaces, with an empty environment, an empty root directory,
- * and these descriptors alone:
+ * and only these file descriptors:
  *
  *   WORKER_FD_CONTROL  one end of a SOCK_SEQPACKET pair
- *   WORKER_FD_TREE     the directory that it works on: the root of a detached mount of just that
- *                      directory (open_tree with OPEN_TREE_CLONE), nosuid and nodev, read-only for
- *                      PACK and CHANGES: so `..` leads nowhere. O_RDONLY or O_PATH
- *   WORKER_FD_OPAQUE   a memfd. UNPACK writes the paths of opaque directories to it, PACK and
- *                      CHANGES find those of its tree in it: relative to the tree ("." for itself),
- * each behind the other with a NUL at its end, WORKER_OPAQUE_MAX bytes at most. Only the first user
- * namespace can set or see trusted.overlay.opaque; whoever sets it opens each path beneath the tree
- * and through no link (OPEN_PLAIN) WORKER_FD_PARENTS  and on: PARENTS directories as
- * WORKER_FD_TREE, read-only: what lies below the layer, the next one first. CHANGES: one, all of
- * that as one tree
+ *   WORKER_FD_TREE     the directory to work on: root of a detached mount of it alone (open_tree
+ *                      with OPEN_TREE_CLONE), so `..` leads nowhere; nosuid, nodev, read-only
+ *                      for PACK and CHANGES. O_RDONLY or O_PATH
+ *   WORKER_FD_OPAQUE   a memfd with paths of opaque directories, relative to the tree ("." is
+ *                      the tree itself), each NUL-terminated, WORKER_OPAQUE_MAX bytes at most.
+ *                      UNPACK writes it; PACK and CHANGES read it
+ *   WORKER_FD_PARENTS  and following: PARENTS directories like WORKER_FD_TREE, read-only: the
+ *                      layers below, topmost first. CHANGES: one, all layers as one tree
  *
- * Then, with the supervisor:
+ * Only the initial user namespace can set or see trusted.overlay.opaque, hence the memfd. The
+ * process that sets it opens each path beneath the tree without following links (OPEN_PLAIN).
  *
- *   START(op, limits, …) + the archive's fd    ->   UNPACK, UNPACK_DIR, SPLIT: read from it;
- *                                                   PACK, CHANGES: written to it. A file, pipe or
+ * Messages with the supervisor:
+ *
+ *   START(op, limits, …) + the archive's fd    ->   UNPACK, UNPACK_DIR, SPLIT read it;
+ *                                                   PACK, CHANGES write it. A file, pipe or
  *                                                   socket
- *   <- PROGRESS(bytes, …)                           at most one each WORKER_PROGRESS_MS
- *   <- DONE(result) or FAILED(code, text, entry)    the last message; then it ends
+ *   <- PROGRESS(bytes, …)                           at most one in WORKER_PROGRESS_MS
+ *   <- DONE(result) or FAILED(code, text, entry)    the last message; then the worker exits
  *
- * SPLIT has, for each entry of the archive, in its order:
+ * SPLIT adds, for each entry of the archive, in order:
  *
  *   <- ENTRY(kind, size, name, link)
- *   TAKE + fd, or SKIP                         ->   for WORKER_ENTRY_FILE alone, no other has
- *                                                   contents. fd: the file to write them to,
- *                                                   from its present offset
- *   <- STORED(size, digest)                         after TAKE: all of it is written
+ *   TAKE + fd, or SKIP                         ->   for WORKER_ENTRY_FILE only; other kinds have
+ *                                                   no contents. fd: the file to write them to,
+ *                                                   from its current offset
+ *   <- STORED(size, digest)                         after TAKE: the contents are written
  *
- * Names are as the archive has them ("./a//b", "/etc", "../x"): bytes, not checked beyond their
- * length.
+ * Names are the archive's ("./a//b", "/etc", "../x"): bytes, checked for their length only.
  *
- * DONE and STORED, and the digests in them, come from the one process of the worker that parses
- * nothing; names, sizes of entries and counts come from one that does: a hostile archive may have
- * taken it over, and then they are lies. It never holds the descriptors of START or TAKE. The tree
- * is complete when the worker has ended (not only said DONE), and not synced: that is for whoever
- * gives it its name. EOF without DONE or FAILED is a failure. To cancel: close the socket.
+ * DONE and STORED, with their digests, come from the worker's one process that parses nothing, and
+ * can be trusted. Names, sizes of entries and counts come from a process that a hostile archive may
+ * have taken over. That process never holds the fds of START or TAKE.
  *
- * The digest of UNPACK is that of the bytes that were unpacked: the layer's diff id. What is in the
- * tree means nothing before it has been compared.
+ * The tree is complete when the worker has exited (DONE alone does not suffice). It is not synced;
+ * the process that commits it does that. EOF without DONE or FAILED is a failure. To cancel, close
+ * the socket.
+ *
+ * The digest of UNPACK is that of the unpacked bytes: the layer's diff id. The tree must not be
+ * used before the digest is compared.
  */
 
 #include <stddef.h>
@@ -68,7 +70,7 @@ enum {
 
     WORKER_PARENTS_MAX = 128,
     WORKER_OPAQUE_MAX = 1 << 20, /* bytes */
-    WORKER_PATH_MAX = 4095,      /* bytes of a name or a link's target */
+    WORKER_PATH_MAX = 4095,      /* bytes of a name or link target */
     WORKER_NAME_MAX = 255,       /* bytes of a component */
     WORKER_PROGRESS_MS = 100,
     WORKER_DIGEST = 32, /* bytes of a SHA-256 */
@@ -93,28 +95,36 @@ enum worker_type {
 enum worker_op {
     WORKER_OP_INVALID = 0,
     WORKER_UNPACK,     /* a layer: with whiteouts, over its parents */
-    WORKER_UNPACK_DIR, /* a plain tree: names with .wh. are nothing special */
+    WORKER_UNPACK_DIR, /* a plain tree; names with .wh. are ordinary */
     WORKER_SPLIT,
     WORKER_PACK,
-    WORKER_CHANGES, /* what an upper directory changes: records of rootfs-builder/changes.h */
+    WORKER_CHANGES, /* lists changes in an upper directory: records of rootfs-builder/changes.h */
     WORKER_OP_MAX,
 };
 
 enum worker_flags {
-    /* START of UNPACK: nothing lies below this layer. Whiteouts then make nothing. */
+    /* START of UNPACK: there is no layer below. Whiteouts are ignored. */
     WORKER_BOTTOM = 1 << 0,
-    /* START of PACK: an overlay's upper directory or a layer: 0/0 devices and opaque directories
-     * become .wh. entries. Without it 0/0 devices are left out. */
+    /*
+     * START of PACK: the tree is an overlay's upper directory or a layer, so 0/0 devices and opaque
+     * directories become .wh. entries. Without this flag 0/0 devices are left out.
+     */
     WORKER_OVERLAY = 1 << 1,
-    /* START of PACK: with an entry "./" for the directory itself. START of UNPACK and UNPACK_DIR
-     * take such an entry always. */
+    /*
+     * START of PACK: adds an entry "./" for the directory itself. UNPACK and UNPACK_DIR always
+     * accept such an entry.
+     */
     WORKER_ROOT_ENTRY = 1 << 2,
-    /* DONE of UNPACK: what was made depends on what lies below the layer (a hard link to a file
-     * there, a directory that the archive has no entry for; with WORKER_BOTTOM: a whiteout), so it
-     * is good for this chain of layers alone. */
+    /*
+     * DONE of UNPACK: the tree depends on the layers below (a hard link to a file there, a
+     * directory without an entry; with WORKER_BOTTOM: a whiteout). It can be used for this chain of
+     * layers only.
+     */
     WORKER_OF_PARENTS = 1 << 3,
-    /* START of UNPACK and UNPACK_DIR: all files are left to the worker's user 0, for a namespace
-     * that has no other ids. */
+    /*
+     * START of UNPACK and UNPACK_DIR: all files belong to the worker's user 0, for a namespace
+     * without other ids.
+     */
     WORKER_KEEP_OWNER = 1 << 4,
 };
 
@@ -135,7 +145,7 @@ enum worker_entry {
     WORKER_ENTRY_MAX,
 };
 
-/* Fields that a message does not name are 0 and "". */
+/* Fields not listed for a message are 0 or "". */
 struct worker_msg {
     enum worker_type type;
     uint32_t flags; /* START, DONE: enum worker_flags */
@@ -143,36 +153,40 @@ struct worker_msg {
     uint32_t kind;  /* START of PACK, DONE: enum worker_compression (of the archive); ENTRY: enum
                        worker_entry */
     int32_t code;   /* FAILED: negative errno */
-    /* START: 0 is not "no limit", it is none at all. DONE and PROGRESS: how many there were. */
-    uint64_t bytes;   /* of the tar stream, uncompressed, or of the records. ENTRY, STORED: of the
-                         contents */
-    uint64_t files;   /* sum of the sizes of regular files, holes and all */
-    uint64_t entries; /* of the archive; UNPACK: directories that had none, too */
-    uint64_t packed;  /* DONE, PROGRESS: of the archive as it was read or written */
+    /* START: limits; 0 means none allowed, not "no limit". DONE and PROGRESS: counts. */
+    uint64_t bytes; /* bytes of the uncompressed tar stream, or of the records. ENTRY, STORED: bytes
+                       of the contents */
+    uint64_t files; /* sum of the sizes of regular files, including holes */
+    uint64_t entries; /* entries of the archive; UNPACK: plus directories without an entry */
+    uint64_t packed;  /* DONE, PROGRESS: of the archive as read or written */
     uint64_t devices; /* DONE: device nodes (PACK: and sockets) left out */
     uint64_t xattrs;  /* DONE: extended attributes left out */
     uint8_t digest[WORKER_DIGEST];        /* DONE: of the tar stream; STORED: of the contents */
-    uint8_t packed_digest[WORKER_DIGEST]; /* DONE of PACK: of the archive as it was written */
-    char name[WORKER_PATH_MAX + 1]; /* ENTRY. FAILED: the entry at fault, or "". START of PACK: the
-                                       directory beneath the tree to pack, "" for all; links in it
-                                       are followed inside the tree */
-    char text[WORKER_PATH_MAX + 1]; /* ENTRY: target of a link. FAILED: what went wrong, one line.
-                                       START of PACK: what stands in front of each name ("", or
-                                       "dir/"; the directory's own entry is then "dir/") */
+    uint8_t packed_digest[WORKER_DIGEST]; /* DONE of PACK: digest of the archive as written */
+    /*
+     * ENTRY: its name. FAILED: the entry at fault, or "". START of PACK: the directory beneath the
+     * tree to pack, "" for all; its links are followed inside the tree.
+     */
+    char name[WORKER_PATH_MAX + 1];
+    /*
+     * ENTRY: link target. FAILED: the cause, one line. START of PACK: prefix of each name ("", or
+     * "dir/"; the directory's own entry is then "dir/").
+     */
+    char text[WORKER_PATH_MAX + 1];
 };
 
-/* Bytes of the longest message. */
+/* Size of the longest message in bytes. */
 enum { WORKER_MSG_MAX = 160 + 2 * WORKER_PATH_MAX };
 
-/* Returns the size; -EINVAL when the message is not one that worker_msg_decode takes. */
+/* Returns the size; -EINVAL if worker_msg_decode would refuse the message. */
 ssize_t worker_msg_encode(const struct worker_msg *m, uint8_t out[WORKER_MSG_MAX]);
-/* The whole of `in` is one message. -EPROTO with the reason: every field is checked. Pure. */
+/* Decodes one message, all of `in`. Every field is checked: -EPROTO with the reason. Pure. */
 int worker_msg_decode(const void *in, size_t len, struct worker_msg *ret, struct err *err);
 
 /*
- * One message over a socket, with fd when it is not negative. worker_msg_recv: 1 with a message,
- * and in *ret_fd the descriptor that came with it (CLOEXEC; FD_NONE when none did, more than one is
- * -EPROTO), 0 at the end of the stream. Negative errno, -EAGAIN where the socket does not block.
+ * Transfers one message over a socket, with fd unless it is negative. worker_msg_recv returns 1
+ * with a message and its fd in *ret_fd (CLOEXEC; FD_NONE if none; more than one is -EPROTO), 0 at
+ * the end of the stream. Negative errno; -EAGAIN if the socket is non-blocking.
  */
 int worker_msg_send(int sock, const struct worker_msg *m, int fd, struct err *err);
 int worker_msg_recv(int sock, struct worker_msg *ret, int *ret_fd, struct err *err);

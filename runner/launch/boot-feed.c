@@ -1,8 +1,10 @@
 /*
- * What one message of a starting init means. Pure but for the plan's text, so that the launcher, a
- * test and a fuzzer feed it alike. Init runs the launcher's own program, but among a hostile
- * image's files: nothing that it says is believed before it is checked, and it cannot go on for
- * ever.
+ * Checks the messages of a starting init, one at a time. Has no side effects except reading the
+ * plan's text, so the launcher, unit tests and a fuzzer share it. Runs in the launcher; called by
+ * boot.c.
+ *
+ * Init runs the launcher's own program, but among a hostile image's files. So each message is
+ * validated before it is used, and the number of messages is bounded.
  */
 #include <errno.h>
 #include <string.h>
@@ -12,9 +14,9 @@
 #include "proto/init-msg.h"
 
 enum {
-    /* Each stage once, and /proc's between two parts of the mounts. */
+    /* Each stage is announced once; INIT_STAGE_PROC comes between two INIT_STAGE_MOUNTS. */
     BOOT_MESSAGES_MAX = 2 * INIT_STAGE_MAX,
-    ERRNO_MAX = 4095, /* of the kernel */
+    ERRNO_MAX = 4095, /* MAX_ERRNO of the kernel */
 };
 
 static const char *const stage_names[INIT_STAGE_MAX] = {
@@ -45,7 +47,7 @@ const char *boot_stage_name(uint32_t stage)
                                                                 : "an unknown step";
 }
 
-static int failed(const struct boot *b, const struct imsg *msg, struct err *err)
+static int boot_failed(const struct boot *b, const struct imsg *msg, struct err *err)
 {
     int error = msg->error > 0 && msg->error <= ERRNO_MAX ? msg->error : EIO;
     char what[256];
@@ -60,7 +62,7 @@ static int failed(const struct boot *b, const struct imsg *msg, struct err *err)
     return err_errno(err, -error, "start sandbox: %s", boot_stage_name(msg->step));
 }
 
-static int unexpected(const struct boot *b, unsigned type, struct err *err)
+static int boot_unexpected(const struct boot *b, unsigned type, struct err *err)
 {
     return err_set(err, -EPROTO, "start sandbox: unexpected message %u after '%s'", type,
                    boot_stage_name(b->stage));
@@ -69,7 +71,7 @@ static int unexpected(const struct boot *b, unsigned type, struct err *err)
 int boot_stage(struct boot *b, uint32_t stage, struct err *err)
 {
     if (stage <= INIT_STAGE_INVALID || stage >= INIT_STAGE_MAX)
-        return unexpected(b, IMSG_STAGE, err);
+        return boot_unexpected(b, IMSG_STAGE, err);
     b->stage = stage;
     return BOOT_MORE;
 }
@@ -93,10 +95,10 @@ int boot_feed(struct boot *b, const void *data, size_t len, struct err *err)
     case IMSG_STAGE:
         return boot_stage(b, msg.step, err);
     case IMSG_FAIL:
-        return failed(b, &msg, err);
+        return boot_failed(b, &msg, err);
     case IMSG_READY:
-        return b->stage == INIT_STAGE_INNER_LOCK ? BOOT_READY : unexpected(b, msg.type, err);
+        return b->stage == INIT_STAGE_INNER_LOCK ? BOOT_READY : boot_unexpected(b, msg.type, err);
     default:
-        return unexpected(b, msg.type, err);
+        return boot_unexpected(b, msg.type, err);
     }
 }

@@ -1,4 +1,6 @@
-/* The start of one init: the protocol of proto/init-msg.h, the launcher's side. */
+/* The launcher's side of one init start (protocol: proto/init-msg.h): clones the child, hands it
+ * its program and its plan, and waits for READY. Runs in the launcher and, until execveat, in the
+ * cloned child. Called by launcher.c. */
 #include <errno.h>
 #include <fcntl.h>
 #include <linux/capability.h>
@@ -23,15 +25,14 @@
 #include "proto/syscalls.h"
 
 enum {
-    BOOT_TIMEOUT_MS = 30000, /* the whole start; a hung file system under a bind source can hold it
-                                up */
-    DEATH_TIMEOUT_MS = 2000, /* from the end of the socket to the end of the process */
+    BOOT_TIMEOUT_MS = 30000, /* the whole start; a bind source on a hung file system can block it */
+    DEATH_TIMEOUT_MS = 2000, /* from EOF of the control socket to the exit of the process */
     BOOT_FDS_MAX = 253,      /* SCM_MAX_FD */
 };
 
-/* ---- the child, until it is init ---- */
+/* ---- the child, until it executes init ---- */
 
-/* The first GO carries init's program. Returns its descriptor, or -1. */
+/* Receives the first GO, which carries init's program. Returns its fd, or -1. */
 static int child_receive(void)
 {
     union {
@@ -59,14 +60,14 @@ static int child_receive(void)
 
 struct child {
     int control, stages, null_fd;
-    unsigned above;              /* the first descriptor that it does not need */
+    unsigned above;              /* every fd from this number on is closed */
     const char *net;             /* init's argument (enum init_net), or NULL */
-    int net_pidfd;               /* whose it gets, or FD_NONE */
-    int tasks[CGROUP_TASKS_MAX]; /* of the v1 cgroups that it enters */
+    int net_pidfd;               /* join the net namespace of this process, or FD_NONE */
+    int tasks[CGROUP_TASKS_MAX]; /* `tasks` files of the v1 cgroups to enter */
     int tasks_count;
 };
 
-/* Nobody is left to tell when that fails: the end of the socket says it. */
+/* A failed send is ignored: the launcher sees EOF on the socket anyway. */
 static void child_say(int control, uint16_t type, uint32_t step, int error)
 {
     const struct imsg msg = {
@@ -75,11 +76,9 @@ static void child_say(int control, uint16_t type, uint32_t step, int error)
     (void)send(control, &msg, sizeof(msg), MSG_NOSIGNAL);
 }
 
-/*
- * A launcher of many sandboxes has thousands of descriptors, and a table with copies of them costs
- * milliseconds to make and to empty. So ours is shared until here, and nothing of it is copied but
- * its beginning.
- */
+/* Gives the child its own fd table. A launcher with many sandboxes has thousands of fds, and
+ * copying and closing them costs milliseconds. So the clone shares the launcher's table
+ * (CLONE_FILES), and CLOSE_RANGE_UNSHARE copies only the fds below `above`. */
 static void child_own_table(const struct child *c)
 {
     if (sys_close_range(c->above, ~0U, CLOSE_RANGE_UNSHARE) < 0)
@@ -87,7 +86,8 @@ static void child_own_table(const struct child *c)
     child_say(c->control, IMSG_STAGE, INIT_STAGE_CGROUP_ENTER, 0);
 }
 
-/* Before init unshares its cgroup namespace, so that these are the roots it sees. */
+/* The child enters its cgroups before init unshares the cgroup namespace, which makes them its
+ * roots. */
 static void child_enter_cgroups(const struct child *c)
 {
     int r = cgroup_enter(c->tasks, c->tasks_count);
@@ -98,8 +98,8 @@ static void child_enter_cgroups(const struct child *c)
     _exit(1);
 }
 
-/* System calls only. Other failures need no words: the launcher sees the end of the socket and says
- * that the start died before its first step. */
+/* Makes system calls only (async-signal-safe). Other failures send no message: the launcher sees
+ * EOF and reports that the start died before its first step. */
 static _Noreturn void child_main(const struct child *c)
 {
     static char name[] = "rind-init";
@@ -117,7 +117,8 @@ static _Noreturn void child_main(const struct child *c)
     program = child_receive();
     if (program < 0)
         _exit(1);
-    /* Root of the new user namespace: exec as anybody else would lose the capabilities in it. */
+    /* The child must be root of the new user namespace: execveat as any other uid would drop its
+     * capabilities. */
     if (syscall(SYS_setgroups, 0, NULL) < 0 || syscall(SYS_setresgid, 0, 0, 0) < 0 ||
         syscall(SYS_setresuid, 0, 0, 0) < 0)
         _exit(1);
@@ -126,10 +127,14 @@ static _Noreturn void child_main(const struct child *c)
 }
 
 /*
- * Counters such as inotify instances and namespaces are charged to the owner of a user namespace in
- * its parent. Owned by the launcher's own uid, all sandboxes would share one account, and one could
- * starve the others: so the namespace is made as the sandbox's first host id. Capabilities stay,
- * for cgroups that are root's and for hosts where only they allow user namespaces.
+ * Clones with `owner` as effective uid, which becomes the owner of the new user namespace.
+ *
+ * Ucounts (inotify instances, namespaces) are charged to that owner in the parent namespace. With
+ * the launcher's own uid all sandboxes would share one account, and one could starve the others. So
+ * the owner is the sandbox's first host id.
+ *
+ * SECBIT_NO_SETUID_FIXUP keeps the capabilities: root's cgroups need them, and so do hosts that
+ * allow user namespaces only with privileges.
  */
 static int clone_as(uid_t owner, struct clone_args *args)
 {
@@ -146,12 +151,12 @@ static int clone_as(uid_t owner, struct clone_args *args)
         return 0;
     if (syscall(SYS_setresuid, -1, 0, -1) < 0 ||
         prctl(PR_SET_SECUREBITS, (unsigned long)bits, 0, 0, 0) < 0)
-        abort(); /* going on with a foreign uid would be worse */
+        abort(); /* running on with a foreign uid would be worse */
     return pid;
 }
 
-/* In the net namespace of another. The launcher is there for this one call. `home` is not closed in
- * the child, whose table of descriptors is ours. */
+/* Clones while the launcher is briefly in the net namespace of another sandbox. The child must not
+ * close `home`: it still shares the launcher's fd table. */
 static int clone_joined(const struct child *c, uid_t owner, struct clone_args *args)
 {
     int home = open("/proc/self/ns/net", O_RDONLY | O_CLOEXEC);
@@ -163,12 +168,12 @@ static int clone_joined(const struct child *c, uid_t owner, struct clone_args *a
     if (pid == 0)
         return 0;
     if (setns(home, CLONE_NEWNET) < 0)
-        abort(); /* nothing that follows would be right */
+        abort(); /* the launcher would stay in a sandbox's net namespace */
     (void)close(home);
     return pid;
 }
 
-/* The child or a negative errno. */
+/* Returns the child's pid or a negative errno. */
 static int clone_child(const struct sandbox *s, struct clone_args *args, const struct child *c)
 {
     sigset_t all, old;
@@ -186,7 +191,7 @@ static int clone_child(const struct sandbox *s, struct clone_args *args, const s
 int boot_open(struct launcher *l, struct err *err)
 {
     for (size_t i = 0; i < BOOT_SLOTS; i++) {
-        /* Past the numbers that the child moves them to. */
+        /* The slots lie above the fd numbers that the child dup2s onto. */
         l->boot_slots[i] = fcntl(l->null_fd, F_DUPFD_CLOEXEC, PLAN_STAGE_FD + 1);
         if (l->boot_slots[i] < 0)
             return err_errno(err, -errno, "descriptors for a start");
@@ -197,11 +202,11 @@ int boot_open(struct launcher *l, struct err *err)
 void boot_clear(struct launcher *l)
 {
     for (size_t i = 0; i < BOOT_SLOTS; i++)
-        (void)dup3(l->null_fd, l->boot_slots[i], O_CLOEXEC); /* cannot fail: it is open */
+        (void)dup3(l->null_fd, l->boot_slots[i], O_CLOEXEC); /* cannot fail: null_fd is open */
 }
 
-/* Moves *fd into a slot, and says which. */
-static int into_slot(const struct launcher *l, size_t slot, int *fd)
+/* Moves *fd into a slot and sets *fd to the slot's number. */
+static int fd_into_slot(const struct launcher *l, size_t slot, int *fd)
 {
     int r = dup3(*fd, l->boot_slots[slot], O_CLOEXEC) < 0 ? -errno : 0;
 
@@ -212,7 +217,7 @@ static int into_slot(const struct launcher *l, size_t slot, int *fd)
 
 enum { SLOT_CONTROL, SLOT_STAGES, SLOT_TASKS };
 
-/* Both connections: our ends, and the child's in their slots. */
+/* Makes the control socket and the stage pipe; the child's fds are moved into slots. */
 static int connect_child(struct launcher *l, struct child *c, struct boot_ends *ret)
 {
     auto_close int control = FD_NONE;
@@ -223,14 +228,14 @@ static int connect_child(struct launcher *l, struct child *c, struct boot_ends *
         return -errno;
     control = pair[0];
     c->control = pair[1];
-    r = into_slot(l, SLOT_CONTROL, &c->control);
+    r = fd_into_slot(l, SLOT_CONTROL, &c->control);
     if (r == 0 && pipe2(pair, O_CLOEXEC | O_NONBLOCK) < 0)
         r = -errno;
     if (r < 0)
         return r;
     stages = pair[0];
     c->stages = pair[1];
-    r = into_slot(l, SLOT_STAGES, &c->stages);
+    r = fd_into_slot(l, SLOT_STAGES, &c->stages);
     if (r < 0)
         return r;
     *ret = (struct boot_ends){.control = take_fd(&control), .stages = take_fd(&stages)};
@@ -245,7 +250,7 @@ static int child_prepare(struct launcher *l, const struct sandbox *s, struct chi
     if (r < 0)
         return r;
     for (int i = 0; i < c->tasks_count; i++) {
-        int one = into_slot(l, SLOT_TASKS + (size_t)i, &c->tasks[i]);
+        int one = fd_into_slot(l, SLOT_TASKS + (size_t)i, &c->tasks[i]);
 
         r = r < 0 ? r : one;
     }
@@ -265,7 +270,7 @@ static int child_prepare(struct launcher *l, const struct sandbox *s, struct chi
 int boot_clone(struct launcher *l, struct sandbox *s, const struct boot_net *net,
                struct boot_ends *ret, struct err *err)
 {
-    /* The other namespaces init makes itself, while we make its root. */
+    /* Init unshares the other namespaces itself, while the launcher mounts its root. */
     struct clone_args args = {.flags = CLONE_NEWUSER | CLONE_NEWNS | CLONE_NEWPID | CLONE_PIDFD |
                                        CLONE_FILES,
                               .pidfd = (uint64_t)(uintptr_t)&s->pidfd,
@@ -298,7 +303,7 @@ int boot_clone(struct launcher *l, struct sandbox *s, const struct boot_net *net
     return 0;
 }
 
-/* ---- following it ---- */
+/* ---- following the start ---- */
 
 int boot_go(int control, const int *fds, int count, struct err *err)
 {
@@ -320,7 +325,7 @@ int boot_go(int control, const int *fds, int count, struct err *err)
     buffer.first.cmsg_len = CMSG_LEN(sizeof(int) * (size_t)count);
     (void)memcpy(CMSG_DATA(&buffer.first), fds, sizeof(int) * (size_t)count);
     if (sendmsg(control, &hdr, MSG_NOSIGNAL) < 0) {
-        /* It has ended already: boot_follow finds out why. */
+        /* Init has exited already; boot_follow finds the reason. */
         if (errno == EPIPE || errno == ECONNRESET)
             return 0;
         return err_errno(err, -errno, "hand over to init");
@@ -328,15 +333,16 @@ int boot_go(int control, const int *fds, int count, struct err *err)
     return 0;
 }
 
-/* EOF is never success: what was it doing, and how did it end? */
-static int died(const struct sandbox *s, const struct boot *b, struct err *err)
+/* EOF is never a success. The error names the stage and the exit status or signal. */
+static int boot_died(const struct sandbox *s, const struct boot *b, struct err *err)
 {
     struct pollfd p = {.fd = s->pidfd, .events = POLLIN};
     const char *stage = boot_stage_name(b->stage);
     siginfo_t info = {.si_code = 0};
     int r;
 
-    /* The end of the socket is not the end of the process: wait for that, but not for ever. */
+    /* The socket closes before the process has exited: wait for the exit, but not without a limit.
+     */
     do
         r = poll(&p, 1, DEATH_TIMEOUT_MS);
     while (r < 0 && errno == EINTR);
@@ -352,9 +358,10 @@ static int died(const struct sandbox *s, const struct boot *b, struct err *err)
         info.si_status == SIGKILL ? " (is the memory limit too low to start a process?)" : "");
 }
 
-/* Its length, 0 at the end (or at the death of `pidfd`, if that is not FD_NONE), or negative.
- * Longer messages come cut, with their real length; descriptors are not taken. */
-static ssize_t receive(int control, int pidfd, struct imsg *msg, int64_t deadline)
+/* Receives one message without its fds. Returns its length, which is more than sizeof(*msg) if it
+ * was truncated. Returns 0 at EOF, or at the exit of `pidfd` if that is not FD_NONE; else a
+ * negative errno. */
+static ssize_t boot_receive(int control, int pidfd, struct imsg *msg, int64_t deadline)
 {
     struct pollfd p[] = {{.fd = control, .events = POLLIN}, {.fd = pidfd, .events = POLLIN}};
     int64_t left = deadline - clock_mono_ms();
@@ -368,9 +375,8 @@ static ssize_t receive(int control, int pidfd, struct imsg *msg, int64_t deadlin
         return -ETIMEDOUT;
     if (p[0].revents == 0)
         return 0;
-    /* ECONNRESET: it ended without having read all that we said. What it said itself is behind
-     * that.
-     */
+    /* ECONNRESET: init exited without reading all that was sent. Its own last message is still
+     * queued behind the error, so read again. */
     for (int tries = 0; tries < 2; tries++) {
         n = recv(control, msg, sizeof(*msg), MSG_TRUNC | MSG_DONTWAIT);
         if (n >= 0 || errno != ECONNRESET)
@@ -385,12 +391,13 @@ int boot_await(struct launcher *l, const struct sandbox *s, int control, struct 
 {
     struct boot b = BOOT_INIT(FD_NONE);
     struct imsg msg;
-    /* The other end is open here, too, so that its end alone would not tell of a death. */
-    ssize_t n = receive(control, s->pidfd, &msg, clock_mono_ms() + BOOT_TIMEOUT_MS);
+    /* Before boot_await returns, the launcher shares the child's fd table and holds the peer socket
+     * open. An exit then causes no EOF, so the pidfd is polled as well. */
+    ssize_t n = boot_receive(control, s->pidfd, &msg, clock_mono_ms() + BOOT_TIMEOUT_MS);
     int r;
 
     if (n == 0)
-        return died(s, &b, err);
+        return boot_died(s, &b, err);
     if (n < 0)
         return err_errno(err, (int)n, "start sandbox: waiting for its process");
     r = boot_feed(&b, &msg, (size_t)n, err);
@@ -402,12 +409,12 @@ int boot_await_net(const struct sandbox *s, int control, struct err *err)
 {
     struct boot b = BOOT_INIT(FD_NONE);
     struct imsg msg;
-    ssize_t n = receive(control, FD_NONE, &msg, clock_mono_ms() + BOOT_TIMEOUT_MS);
+    ssize_t n = boot_receive(control, FD_NONE, &msg, clock_mono_ms() + BOOT_TIMEOUT_MS);
     int r;
 
     b.stage = INIT_STAGE_ADMIN;
     if (n == 0)
-        return died(s, &b, err);
+        return boot_died(s, &b, err);
     if (n < 0)
         return err_errno(err, (int)n, "start sandbox: waiting for its network");
     r = boot_feed(&b, &msg, (size_t)n, err);
@@ -416,9 +423,9 @@ int boot_await_net(const struct sandbox *s, int control, struct err *err)
     return r < 0 ? r : 0;
 }
 
-/* The last stage that it has told. More words than a start has are its own loss: the last of them
- * count for nothing. */
-static int read_stages(struct boot *b, int fd, struct err *err)
+/* Reads the stages announced so far; b->stage becomes the last one. Init can fill the pipe with
+ * more words than a start has: words beyond this buffer are not read in this call. */
+static int boot_read_stages(struct boot *b, int fd, struct err *err)
 {
     uint32_t words[2 * INIT_STAGE_MAX];
     ssize_t n = fd < 0 ? 0 : read(fd, words, sizeof(words));
@@ -438,13 +445,13 @@ int boot_follow(const struct sandbox *s, const struct boot_ends *ends, int plan_
     struct imsg msg;
 
     for (;;) {
-        ssize_t n = receive(ends->control, FD_NONE, &msg, deadline);
-        int r = read_stages(&b, ends->stages, err);
+        ssize_t n = boot_receive(ends->control, FD_NONE, &msg, deadline);
+        int r = boot_read_stages(&b, ends->stages, err);
 
         if (r < 0)
             return r;
         if (n == 0)
-            return died(s, &b, err);
+            return boot_died(s, &b, err);
         if (n < 0)
             return err_errno(err, (int)n, "start sandbox: waiting for '%s'",
                              boot_stage_name(b.stage));

@@ -1,7 +1,8 @@
 /*
- * The gateway's certificate and key, for a supervisor that has no files and no rights to them any
- * more: read anew at each request, so that a renewed one is taken up. Where they lie is the owner's
- * configuration, not the supervisor's to say; what is in them is not looked at here.
+ * Reads the gateway's certificate and key for a supervisor that has no access to files any more.
+ * Both files are read again at each request, so that a renewed certificate takes effect. Their
+ * paths come from the owner's configuration, never from the supervisor. The contents are not
+ * checked here. Runs in the launcher.
  */
 #include <errno.h>
 #include <fcntl.h>
@@ -15,7 +16,7 @@
 #include "launch/launcher.h"
 #include "launch/sandbox.h"
 
-static int copy_file(const char *path, struct err *err)
+static int pem_copy(const char *path, struct err *err)
 {
     auto_close int fd = open(path, O_RDONLY | O_CLOEXEC | O_NOCTTY | O_NONBLOCK);
     auto_free char *text = NULL;
@@ -39,10 +40,10 @@ int launcher_certificate(struct launcher *l, int ret[2], struct err *err)
 
     if (l->certificate == NULL || l->key == NULL)
         return err_set(err, -ENOENT, "the configuration has no gateway.certificate");
-    chain = copy_file(l->certificate, err);
+    chain = pem_copy(l->certificate, err);
     if (chain < 0)
         return chain;
-    key = copy_file(l->key, err);
+    key = pem_copy(l->key, err);
     if (key < 0)
         return key;
     ret[0] = take_fd(&chain);

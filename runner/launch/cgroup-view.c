@@ -1,12 +1,12 @@
 /*
- * What a sandbox sees at /sys/fs/cgroup: its own cgroups, read-only, as clones of the host's mounts
- * that begin at the sandbox's directories. A clone makes no file system of its own, and mountinfo
- * shows its root relative to the reader's cgroup namespace, so no name of the host's shows.
+ * What a sandbox sees at /sys/fs/cgroup: read-only clones of the host's cgroup mounts, rooted at
+ * the sandbox's own directories. A clone makes no new superblock. Mountinfo shows its root relative
+ * to the reader's cgroup namespace, so no name of the host is visible.
  *
- * On a pure v2 host that is one mount. With v1 it is a directory with one mount for each hierarchy
- * that the sandbox is in, named by its controllers, as programs expect it.
+ * A pure v2 host needs one mount. With v1 the view is a directory with one mount per hierarchy that
+ * the sandbox is in, named by its controllers, as programs expect it.
  *
- * Runs in the launcher.
+ * Runs in the launcher; called by launcher.c.
  */
 #include <errno.h>
 #include <fcntl.h>
@@ -26,8 +26,9 @@ void cgroup_view_close(struct cgroup_view *view)
         (void)close(view->parts[--view->count].fd);
 }
 
-/* "cpu,cpuacct", in the kernel's order, which is that of the enum but for memory and pids. */
-static void name_of(const struct cg_hierarchy *hier, char name[CGROUP_VIEW_NAME_MAX])
+/* Builds a name such as "cpu,cpuacct" in the kernel's order of controllers. That order is the
+ * enum's, except for memory and pids. */
+static void hierarchy_name(const struct cg_hierarchy *hier, char name[CGROUP_VIEW_NAME_MAX])
 {
     static const enum cgroup_controller order[] = {CG_CPUSET, CG_CPU,     CG_CPUACCT,
                                                    CG_MEMORY, CG_FREEZER, CG_PIDS};
@@ -43,8 +44,8 @@ static void name_of(const struct cg_hierarchy *hier, char name[CGROUP_VIEW_NAME_
                                     len > 0 ? "," : "", cgroup_controller_name(order[i]));
 }
 
-static int part_add(struct cgroup_view *view, const struct cg_hierarchy *hier, int dir_fd,
-                    struct err *err)
+static int view_add_part(struct cgroup_view *view, const struct cg_hierarchy *hier, int dir_fd,
+                         struct err *err)
 {
     struct mount_attr attr = {.attr_set = MOUNT_ATTR_RDONLY | MOUNT_ATTR_NOSUID | MOUNT_ATTR_NODEV |
                                           MOUNT_ATTR_NOEXEC};
@@ -54,7 +55,7 @@ static int part_add(struct cgroup_view *view, const struct cg_hierarchy *hier, i
     if (fd < 0)
         return fd;
     part->fd = fd;
-    name_of(hier, part->name);
+    hierarchy_name(hier, part->name);
     view->count++;
     return 0;
 }
@@ -69,7 +70,7 @@ int cgroup_view_open(struct cgroup_host *h, const struct cgroup *c, struct cgrou
 
         if (dir_fd < 0)
             continue;
-        r = part_add(ret, &h->hier[i], dir_fd, err);
+        r = view_add_part(ret, &h->hier[i], dir_fd, err);
         if (r < 0) {
             cgroup_view_close(ret);
             return r;

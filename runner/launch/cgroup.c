@@ -1,13 +1,15 @@
 /*
- * One sandbox's directories: `rind/<id>` in the v2 tree, if there is one, with `exec` below it for
- * its init; and `rind/<id>` in the v1 hierarchies of the controllers that its limits need. Without
- * v2, also those that stop, end and account it.
+ * Makes, opens and removes the cgroup directories of one sandbox. In the v2 tree, if there is one:
+ * `rind/<id>` with `exec` below it for the sandbox's init. In v1: `rind/<id>` in the hierarchies of
+ * the controllers that its limits need. Without v2 also in those used to freeze, kill and account.
  *
- * A sandbox with a limit of memory or CPU has directories for memory, cpu and cpuacct in any case
- * on v1, and is in the directory `rind/_all` of cpuset, which has no restriction: the JDK (17, 21)
- * takes no limit into account where one of these four is not mounted inside, or where a mount's
- * root and the process's path differ. A v1 directory costs a start 40 us (Linux 6.18), and its
- * removal 20 more, so no other is made.
+ * On v1 a sandbox with a memory or CPU limit always has directories in memory, cpu and cpuacct. It
+ * also enters `rind/_all` of cpuset, which restricts nothing. The JDK (17, 21) ignores all limits
+ * if one of these four is not mounted inside, or if a mount's root and the process's cgroup path
+ * differ. Each v1 directory costs 40 us at the start (Linux 6.18) and 20 us at the removal, so no
+ * other is made.
+ *
+ * Runs in the launcher.
  */
 
 #include "launch/cgroup.h"
@@ -26,13 +28,13 @@
 #include "base/file.h"
 #include "launch/cgroup_internal.h"
 
-#define ALL_DIR "_all" /* no id has a `_` */
+#define ALL_DIR "_all" /* not a valid id: ids have no `_` */
 
 enum {
-    /* What a sandbox may make below its directory, one leaf an exec: kernel memory of the host's.
-     */
+    /* Bounds the exec cgroups (one per exec) that a sandbox can make, as they take host kernel
+     * memory. */
     DESCENDANTS_MAX = 4096,
-    /* Since 6.19 a process leaves its cgroup a little after its parent has seen it end. */
+    /* Since Linux 6.19 a process leaves its cgroup shortly after its parent has reaped it. */
     RMDIR_TRIES = 50,
     RMDIR_PAUSE_NSEC = 200000,
 };
@@ -81,8 +83,8 @@ void cgroup_free(struct cgroup *c)
     free(c);
 }
 
-/* Says which of the host's hierarchies the sandbox is in, once its directories are open. */
-static void settle(const struct cgroup_host *h, struct cgroup *c)
+/* Sets the hierarchy of each controller, once the sandbox's directories are open. */
+static void cgroup_set_homes(const struct cgroup_host *h, struct cgroup *c)
 {
     for (int i = 0; i < CG_CONTROLLER_MAX; i++)
         if (h->home[i] != CG_NOWHERE && c->dir_fd[h->home[i]] >= 0)
@@ -98,7 +100,7 @@ static int open_dir(int dirfd, const char *name)
     return fd < 0 ? -errno : fd;
 }
 
-static int make_dir(struct cg_hierarchy *hier, const char *id, struct err *err)
+static int hierarchy_make_dir(struct cg_hierarchy *hier, const char *id, struct err *err)
 {
     int r;
 
@@ -108,7 +110,7 @@ static int make_dir(struct cg_hierarchy *hier, const char *id, struct err *err)
     if (mkdirat(hier->rind_fd, id, 0755) == 0)
         return 0;
     if (errno == ENOENT || errno == ENODEV) {
-        /* Somebody has removed our empty `rind`; a second time is not our bad luck any more. */
+        /* Another process has removed the empty `rind` directory: make it again, once. */
         cg_rind_forget(hier);
         r = cg_rind_open(hier, true, err);
         if (r < 0)
@@ -120,12 +122,13 @@ static int make_dir(struct cg_hierarchy *hier, const char *id, struct err *err)
 }
 
 /*
- * Hands exec/ to the sandbox's init, which lives in it. To start a process in a leaf takes the
- * right to write the cgroup.procs of the common ancestor of both: exec/ itself. Nothing of the
- * sandbox's own directory is handed over: the sandbox can open that one (cgroup-view.c), and must
- * not be able to start a process in it, outside of what a pause and a time-out reach.
+ * Hands exec/ to the sandbox's init, which runs in it. Moving a process into an exec cgroup needs
+ * write access to cgroup.procs of the common ancestor, which is exec/ itself.
+ *
+ * The sandbox's own directory is not delegated. The sandbox can open it (cgroup-view.c), and must
+ * not be able to start a process there, out of reach of freeze and time-out.
  */
-static int delegate(struct cgroup *c, uid_t uid, struct err *err)
+static int cgroup_delegate_exec(struct cgroup *c, uid_t uid, struct err *err)
 {
     const int dir_fd = c->dir_fd[c->v2];
 
@@ -140,13 +143,15 @@ static int delegate(struct cgroup *c, uid_t uid, struct err *err)
     return 0;
 }
 
-/* Whether it shows its limits to programs inside, which look for more than what is limited. */
+/* True if the sandbox is shown its memory or CPU limits. Programs inside then look for more
+ * controllers than the limited ones. */
 static bool is_seen(uint32_t controllers, uid_t init_uid)
 {
     return init_uid != CGROUP_NOBODY && (controllers & (1U << CG_MEMORY | 1U << CG_CPU)) != 0;
 }
 
-/* The same for those that programs look for, beside the limited ones. */
+/* Bit i: programs look for a controller in v1 hierarchy i, whether or not it limits this sandbox.
+ */
 static uint32_t looked_for_hierarchies(const struct cgroup_host *h)
 {
     const uint32_t looked_for = 1U << CG_MEMORY | 1U << CG_CPU | 1U << CG_CPUACCT;
@@ -159,7 +164,7 @@ static uint32_t looked_for_hierarchies(const struct cgroup_host *h)
     return hiers;
 }
 
-/* Bit i = a directory in hierarchy i. */
+/* Bit i: the sandbox needs a directory in hierarchy i. */
 static uint32_t needed_hierarchies(const struct cgroup_host *h, uint32_t controllers)
 {
     uint32_t hiers = 0;
@@ -174,7 +179,8 @@ static uint32_t needed_hierarchies(const struct cgroup_host *h, uint32_t control
     return hiers;
 }
 
-/* Makes them, and opens them in fds. *made tells, after a failure too, what has to be undone. */
+/* Makes the directories of `hiers` and opens them into fds. *made is valid after a failure, too: it
+ * names the directories to undo. */
 static int make_dirs(struct cgroup_host *h, int fds[CG_HIERARCHIES_MAX], const char *id,
                      uint32_t hiers, uint32_t *made, struct err *err)
 {
@@ -183,7 +189,7 @@ static int make_dirs(struct cgroup_host *h, int fds[CG_HIERARCHIES_MAX], const c
 
         if ((hiers & 1U << i) == 0)
             continue;
-        r = make_dir(&h->hier[i], id, err);
+        r = hierarchy_make_dir(&h->hier[i], id, err);
         if (r < 0)
             return r;
         *made |= 1U << i;
@@ -194,8 +200,9 @@ static int make_dirs(struct cgroup_host *h, int fds[CG_HIERARCHIES_MAX], const c
     return 0;
 }
 
-/* A file of the root's, written to the one of `rind` and of ALL_DIR. 0 or a negative errno. */
-static int hand_down(const struct cg_hierarchy *hier, int all_fd, const char *file)
+/* Copies a control file of the cpuset root to `rind` and to ALL_DIR. Returns 0 or a negative errno.
+ */
+static int cpuset_copy_down(const struct cg_hierarchy *hier, int all_fd, const char *file)
 {
     char text[CG_SMALL_MAX];
     int r = cg_read(hier->root_fd, file, text);
@@ -205,11 +212,9 @@ static int hand_down(const struct cg_hierarchy *hier, int all_fd, const char *fi
     return r == 0 ? file_poke_at(all_fd, file, text) : r;
 }
 
-/*
- * The directory of cpuset (v1) for all sandboxes, or FD_NONE. cpuset.cpus and cpuset.mems have to
- * be written once before a process can enter it. A host whose cpuset tree refuses that starts
- * sandboxes without it; the JDK sees no limits in them.
- */
+/* Opens the cpuset (v1) directory that all sandboxes share, or returns FD_NONE. The kernel requires
+ * cpuset.cpus and cpuset.mems to be written before a process can enter it. If the host refuses,
+ * sandboxes start without it, and the JDK sees no limits in them. */
 static int cpuset_all(struct cgroup_host *h)
 {
     auto_close int fd = FD_NONE;
@@ -219,12 +224,12 @@ static int cpuset_all(struct cgroup_host *h)
     if ((hier->has & ~(1U << CG_CPUSET)) != 0 || cg_rind_open(hier, true, NULL) < 0)
         return FD_NONE;
     if (mkdirat(hier->rind_fd, ALL_DIR, 0755) < 0 && errno != EEXIST) {
-        cg_rind_forget(hier); /* it may have been removed: the next start makes it anew */
+        cg_rind_forget(hier); /* `rind` may have been removed: the next start makes it again */
         return FD_NONE;
     }
     fd = open_dir(hier->rind_fd, ALL_DIR);
-    if (fd < 0 || (!hier->all_ready && (hand_down(hier, fd, "cpuset.cpus") < 0 ||
-                                        hand_down(hier, fd, "cpuset.mems") < 0)))
+    if (fd < 0 || (!hier->all_ready && (cpuset_copy_down(hier, fd, "cpuset.cpus") < 0 ||
+                                        cpuset_copy_down(hier, fd, "cpuset.mems") < 0)))
         return FD_NONE;
     hier->all_ready = true;
     return take_fd(&fd);
@@ -240,8 +245,9 @@ static int make_seen(struct cgroup_host *h, struct cgroup *c, const char *id, ui
     return r;
 }
 
-static int fill(struct cgroup_host *h, struct cgroup *c, const char *id, uint32_t need,
-                const struct cgroup_limits *limits, uid_t init_uid, uint32_t *made, struct err *err)
+static int cgroup_fill(struct cgroup_host *h, struct cgroup *c, const char *id, uint32_t need,
+                       const struct cgroup_limits *limits, uid_t init_uid, uint32_t *made,
+                       struct err *err)
 {
     const uint32_t needed = needed_hierarchies(h, need);
     int r;
@@ -249,8 +255,9 @@ static int fill(struct cgroup_host *h, struct cgroup *c, const char *id, uint32_
     r = make_dirs(h, c->dir_fd, id, needed, made, err);
     if (r < 0)
         return r;
-    settle(h, c);
-    /* After make_dirs, which opens `rind`: the new directory gets its files at this moment. */
+    cgroup_set_homes(h, c);
+    /* cg_enable comes after make_dirs, which opens `rind`. The control files appear in the new
+     * directory at this moment. */
     r = cg_enable(h, need, err);
     if (r < 0)
         return r;
@@ -263,11 +270,12 @@ static int fill(struct cgroup_host *h, struct cgroup *c, const char *id, uint32_
                         init_uid == CGROUP_NOBODY ? 0 : DESCENDANTS_MAX);
     if (r < 0)
         return err_errno(err, r, "%s/rind/%s/cgroup.max.descendants", h->hier[c->v2].path, id);
-    return init_uid == CGROUP_NOBODY ? 0 : delegate(c, init_uid, err);
+    return init_uid == CGROUP_NOBODY ? 0 : cgroup_delegate_exec(c, init_uid, err);
 }
 
-/* What this failed start has made, and nothing else: an id that exists stays as it is. */
-static void undo(struct cgroup_host *h, const char *id, struct cgroup *c, uint32_t made)
+/* Removes what this failed start has made. An id that existed before stays as it is. */
+static void cgroup_undo_create(struct cgroup_host *h, const char *id, struct cgroup *c,
+                               uint32_t made)
 {
     for (int i = 0; i < h->count; i++) {
         if ((made & 1U << i) == 0)
@@ -298,18 +306,20 @@ int cgroup_create(struct cgroup_host *h, const char *id, const struct cgroup_lim
     if (c == NULL)
         return err_errno(err, -ENOMEM, "cgroup");
 
-    mask = umask(022); /* the sandbox is to read them, whatever rind was started with */
-    r = fill(h, c, id, need, limits, init_uid, &made, err);
+    /* the sandbox must be able to read them, whatever umask rind was started with */
+    mask = umask(022);
+    r = cgroup_fill(h, c, id, need, limits, init_uid, &made, err);
     (void)umask(mask);
     if (r < 0) {
-        undo(h, id, c, made);
+        cgroup_undo_create(h, id, c, made);
         return r;
     }
     *ret = take(c);
     return 0;
 }
 
-/* Whether a controller's job is done in it; cpuset's is for all sandboxes. */
+/* True if the hierarchy has a controller's per-sandbox directories. cpuset has none: its directory
+ * is shared. */
 static bool has_a_job(const struct cgroup_host *h, int hierarchy)
 {
     for (int i = 0; i < CG_CONTROLLER_MAX; i++)
@@ -318,7 +328,7 @@ static bool has_a_job(const struct cgroup_host *h, int hierarchy)
     return false;
 }
 
-/* 1 = opened, 0 = not there. */
+/* Returns 1 when opened, 0 when there is none, or a negative errno. */
 static int open_existing(struct cg_hierarchy *hier, const char *id, int *ret, struct err *err)
 {
     int r;
@@ -357,10 +367,10 @@ int cgroup_open(struct cgroup_host *h, const char *id, struct cgroup **ret, stru
     if (found == 0)
         return err_set(err, -ENOENT, "no cgroup of '%s'", id);
 
-    settle(h, c);
+    cgroup_set_homes(h, c);
     if (c->v2 != CG_NOWHERE) {
         r = open_dir(c->dir_fd[c->v2], CGROUP_EXEC);
-        /* A start that died half way has none; its cgroup can still be ended and removed. */
+        /* A start that died half way has no exec/; its cgroup can still be killed and removed. */
         if (r < 0 && r != -ENOENT)
             return err_errno(err, r, "the cgroup " CGROUP_EXEC " of '%s'", id);
         c->exec_fd = r < 0 ? FD_NONE : r;
@@ -412,7 +422,7 @@ int cgroup_enter(const int *tasks, int count)
     return 0;
 }
 
-/* Whether a directory that is busy has only processes in it that have ended already. */
+/* True if rmdir's EBUSY is due only to processes that have exited already. */
 static bool is_empty_of_processes(int dirfd, const char *name)
 {
     auto_close int fd = FD_NONE;
@@ -422,7 +432,8 @@ static bool is_empty_of_processes(int dirfd, const char *name)
     return fd >= 0 && cg_read(fd, "cgroup.procs", text) == 0 && text[0] == '\0';
 }
 
-/* rmdir of one directory without children. Missing is fine; -EBUSY while a process lives in it. */
+/* rmdir of one directory without children. A missing one is fine; -EBUSY while a process is in it.
+ */
 static int remove_leaf(int dirfd, const char *name)
 {
     const struct timespec pause = {.tv_nsec = RMDIR_PAUSE_NSEC};
@@ -455,8 +466,8 @@ static int remove_children(int at, const char *name, int depth)
     return r;
 }
 
-/* Leaves first. The sandbox names what stands below exec/, but cannot go deeper than CG_DEPTH_MAX.
- */
+/* Removes children first. Init names the directories below exec/, but cgroup.max.depth limits their
+ * depth to CG_DEPTH_MAX. */
 static int remove_tree(int dirfd, const char *name, int depth)
 {
     int r;
@@ -471,7 +482,8 @@ static int remove_tree(int dirfd, const char *name, int depth)
     return r < 0 ? r : remove_leaf(dirfd, name);
 }
 
-/* What init makes in each sandbox, without a walk; cgroupfs knows no symbolic links. */
+/* Removes the directories that init makes in each sandbox without walking the tree. cgroupfs has no
+ * symbolic links. */
 static void remove_usual(int rind_fd, const char *id)
 {
     static const char *const dirs[] = {CGROUP_EXEC "/u", CGROUP_EXEC "/h", CGROUP_EXEC};
@@ -488,7 +500,7 @@ int cgroup_remove(struct cgroup_host *h, const char *id, struct err *err)
     int first = 0;
 
     assert_id(id);
-    /* All of them, even when one fails: what can go goes. */
+    /* A failure in one hierarchy does not keep the others from being removed. */
     for (int i = 0; i < h->count; i++) {
         struct cg_hierarchy *hier = &h->hier[i];
         int r;
@@ -516,7 +528,7 @@ static void sweep_hierarchy(struct cg_hierarchy *hier, const char *prefix)
         d = dir_open(hier->rind_fd, ".");
     while (d != NULL && (e = dir_next(d)) != NULL)
         if (e->d_type == DT_DIR && strncmp(e->d_name, prefix, strlen(prefix)) == 0)
-            (void)unlinkat(hier->rind_fd, e->d_name, AT_REMOVEDIR); /* busy: somebody is in it */
+            (void)unlinkat(hier->rind_fd, e->d_name, AT_REMOVEDIR); /* EBUSY: a process is in it */
 }
 
 void cgroup_sweep(struct cgroup_host *h, const char *prefix)

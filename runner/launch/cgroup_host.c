@@ -1,12 +1,14 @@
 /*
- * What the host has. Mounts are taken from mountinfo, wherever they are; a hierarchy is told by its
- * device number, so that a v1 hierarchy that is mounted twice (cpu and cpu,cpuacct) counts once,
- * and the opened mount point has to be on that device, so that a mount that hides another is not
- * taken for it.
+ * Finds the host's cgroup hierarchies. Mounts are taken from mountinfo, wherever they are. A
+ * hierarchy is identified by its device number, so a v1 hierarchy mounted twice (cpu and
+ * cpu,cpuacct) counts once. The opened mount point must be on that device, so that a mount on top
+ * of it is not mistaken for it.
  *
- * Everything is relative to the mount: inside a container, whose mount shows only a part of the
- * hierarchy (a root other than "/", or a cgroup namespace), "the root" is what the mount shows.
- * /proc/self/cgroup is therefore not needed.
+ * Everything is relative to the mount. Inside a container the mount shows only a part of the
+ * hierarchy (a root other than "/", or a cgroup namespace). The top of that part counts as the
+ * root. So /proc/self/cgroup is not needed.
+ *
+ * Runs in the launcher and in `rind doctor`.
  */
 
 #include <assert.h>
@@ -34,12 +36,12 @@ static const char *const controller_names[] = {
 static_assert(sizeof(controller_names) / sizeof(controller_names[0]) == CG_CONTROLLER_MAX,
               "one name a controller");
 
-/* The controllers of v2 that have to be named in cgroup.controllers. What cpuacct and freezer do on
- * v1 (cpu.stat, cgroup.freeze) every v2 directory does by itself. */
+/* The controllers of v2 that cgroup.controllers must list. The functions of v1's cpuacct and
+ * freezer (cpu.stat, cgroup.freeze) exist in every v2 directory. */
 static const uint32_t v2_listed = 1U << CG_MEMORY | 1U << CG_CPU | 1U << CG_PIDS;
 static const uint32_t v2_always = 1U << CG_CPUACCT | 1U << CG_FREEZER;
 
-/* A mount that mountinfo shows, before it is opened. */
+/* A mount found in mountinfo, before it is opened. */
 struct candidate {
     char *path; /* owned */
     int version;
@@ -71,8 +73,8 @@ static uint32_t named_controllers(const char *options)
     return has;
 }
 
-/* 0 for a mount that is of no use: another file system, a named v1 hierarchy, one whose files have
- * other names than ours, or the detached rest of one ("//deleted"). */
+/* Returns the cgroup version of a mount, or 0 if it is unusable: another file system, a named v1
+ * hierarchy, "noprefix" file names, or a detached mount ("//deleted"). */
 static int useful_version(const struct mountinfo_entry *e, uint32_t *ret_has)
 {
     *ret_has = 0;
@@ -89,16 +91,16 @@ static struct candidate *same_hierarchy(struct candidates *all, int version, dev
     for (int i = 0; i < all->count; i++) {
         struct candidate *c = &all->v[i];
 
-        /* There is one v2 hierarchy a kernel, though each cgroup namespace mounts it by another
-         * device number. */
+        /* A kernel has one v2 hierarchy, though each cgroup namespace mounts it with another device
+         * number. */
         if (c->version == version && (version == 2 || c->dev == dev))
             return c;
     }
     return NULL;
 }
 
-/* The first mount of a hierarchy counts, but one that shows all of it is better. */
-static int consider(struct candidates *all, const struct mountinfo_entry *e)
+/* The first mount of a hierarchy is used, unless a later one shows the whole hierarchy. */
+static int candidates_consider(struct candidates *all, const struct mountinfo_entry *e)
 {
     dev_t dev = makedev(e->major, e->minor);
     bool whole = strcmp(e->root, "/") == 0;
@@ -119,7 +121,7 @@ static int consider(struct candidates *all, const struct mountinfo_entry *e)
     if (c != NULL && (c->whole || !whole))
         return 0;
     if (c == NULL && all->count == CG_HIERARCHIES_MAX)
-        return 0; /* more than the controllers that exist: these are repetitions */
+        return 0; /* more mounts than there are controllers: these are repetitions */
 
     path = strdup(e->mount_point);
     if (path == NULL)
@@ -147,8 +149,8 @@ static int find_candidates(char *text, size_t len, struct candidates *all, struc
     mountinfo_init(&m, text, len);
     while ((r = mountinfo_next(&m, &e)) != 0) {
         if (r < 0)
-            continue; /* not a line of a kernel's; whatever it says, no start depends on it */
-        r = consider(all, &e);
+            continue; /* not a line that a kernel writes; a start must not depend on it */
+        r = candidates_consider(all, &e);
         if (r < 0)
             return err_errno(err, r, "mountinfo, line %u", m.line);
     }
@@ -167,7 +169,7 @@ static uint32_t v2_controllers(int root_fd)
     return (named_controllers(text) & v2_listed) | v2_always;
 }
 
-/* The kernel's word for what the mount point is: mountinfo can be out of date, and holds text of
+/* Asks the kernel what the mount point is: mountinfo can be out of date, and contains text from
  * users' file systems. */
 static bool is_cgroup_mount(int fd, const struct candidate *c)
 {
@@ -179,7 +181,7 @@ static bool is_cgroup_mount(int fd, const struct candidate *c)
     return fs.f_type == (c->version == 2 ? CGROUP2_SUPER_MAGIC : CGROUP_SUPER_MAGIC);
 }
 
-/* A mount point that cannot be opened, or is not (any more) what mountinfo says, is left out. */
+/* A mount point that cannot be opened, or is no longer what mountinfo says, is left out. */
 static void open_hierarchy(struct cgroup_host *h, struct candidate *c)
 {
     struct cg_hierarchy *hier = &h->hier[h->count];
@@ -198,7 +200,7 @@ static void open_hierarchy(struct cgroup_host *h, struct candidate *c)
     h->count++;
 }
 
-/* v1 has a controller or v2 has it, never both; what every v2 directory can do is done there. */
+/* A controller is in v1 or in v2, never both. What every v2 directory can do is done in v2. */
 static void choose_homes(struct cgroup_host *h)
 {
     for (unsigned c = 0; c < CG_CONTROLLER_MAX; c++) {
@@ -295,8 +297,8 @@ bool cgroup_host_controller_read_only(const struct cgroup_host *h, enum cgroup_c
     return h->home[c] == CG_NOWHERE && (h->read_only & 1U << c) != 0;
 }
 
-/* Below `rind` where it is there already, as sandboxes' directories are: it may be another user's.
- */
+/* Makes the probe directory below `rind` if that exists, as sandboxes' directories are: `rind` may
+ * belong to another user. */
 int cgroup_host_try(const struct cgroup_host *h, enum cgroup_controller c, struct err *err)
 {
     const struct cg_hierarchy *hier;
@@ -344,11 +346,11 @@ int cg_rind_open(struct cg_hierarchy *hier, bool make, struct err *err)
         return err_errno(err, -errno, "%s/" RIND_DIR, hier->path);
     if (st.st_dev != root.st_dev)
         return err_set(err, -EPERM, "%s/" RIND_DIR ": something else is mounted there", hier->path);
-    /* Whoever owns it could move processes and change limits below it. */
+    /* The owner of `rind` could move processes and change limits below it. */
     if (st.st_uid != geteuid())
         return err_set(err, -EPERM, "%s/" RIND_DIR ": belongs to uid %u, not to rind", hier->path,
                        (unsigned)st.st_uid);
-    /* Once for all sandboxes: each counts the levels above its own, too. */
+    /* cgroup.max.depth is set once for all sandboxes; a descendant's depth counts from here. */
     if (make && hier->version == 2) {
         r = cg_write_number(fd, "cgroup.max.depth", CG_DEPTH_MAX + 1);
         if (r < 0)

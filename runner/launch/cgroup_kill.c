@@ -1,8 +1,6 @@
-/*
- * Ending and stopping all processes of a sandbox. On v2 the kernel does both; without it, the
- * processes are found in cgroup.procs, and stopped by the v1 freezer where there is one, so that
- * they cannot fork away from the reader.
- */
+/* Kills and freezes all processes of a sandbox. On v2 the kernel does both. Without v2, the
+ * processes are found in cgroup.procs, and the v1 freezer, where there is one, keeps them from
+ * forking away from the reader. Runs in the launcher. */
 
 #include <errno.h>
 #include <fcntl.h>
@@ -21,27 +19,27 @@
 #include "launch/cgroup_internal.h"
 
 enum {
-    FREEZE_MS = 10, /* most follow at once; nobody waits for a process that waits for something */
+    /* most processes stop at once; one in an uninterruptible wait is not waited for */
+    FREEZE_MS = 10,
     PAUSE_MIN_USEC = 50,
     PAUSE_MAX_USEC = 12800,
-    BATCH_MAX = 256, /* processes signalled in one go */
+    BATCH_MAX = 256, /* processes signalled in one pass */
     PROCS_TEXT_MAX = BATCH_MAX * 12,
 };
 
-/* A wait that grows from look to look, so that what is done at once is seen at once, and what takes
- * long costs no CPU. */
+/* A polling interval that doubles: a quick change is seen quickly, and a slow one costs no CPU. */
 struct patience {
     int64_t deadline; /* clock_mono_ms() */
     long usec;
 };
 
-static struct patience patience(int ms)
+static struct patience patience_new(int ms)
 {
     return (struct patience){.deadline = clock_mono_ms() + ms, .usec = PAUSE_MIN_USEC};
 }
 
-/* Waits, or until fd polls as changed (FD_NONE: no fd). False, without a wait, past the deadline.
- */
+/* Sleeps for the interval, or until fd polls as changed (FD_NONE: no fd). Returns false at once
+ * when the deadline has passed. */
 static bool wait_more(struct patience *p, int fd)
 {
     struct pollfd change = {.fd = fd, .events = POLLPRI};
@@ -55,8 +53,9 @@ static bool wait_more(struct patience *p, int fd)
     return true;
 }
 
-/* Waits until `key` of cgroup.events is `want`. The file polls as changed then, but the kernel
- * holds back a notice that follows another within 10 ms, so we look by ourselves, too. */
+/* Waits until `key` of cgroup.events is `want`. The file polls as changed then. But the kernel
+ * delays a notification that follows another within 10 ms, so the file is also read at intervals.
+ */
 static int wait_event(int dir_fd, const char *key, uint64_t want, struct patience p)
 {
     auto_close int fd = FD_NONE;
@@ -83,7 +82,7 @@ static int wait_event(int dir_fd, const char *key, uint64_t want, struct patienc
     return -ETIMEDOUT;
 }
 
-/* The processes in dir, at most BATCH_MAX of them. */
+/* Reads the pids in dir, at most BATCH_MAX. Returns their number or a negative errno. */
 static int read_procs(int dir_fd, pid_t pids[static BATCH_MAX])
 {
     auto_close int fd = FD_NONE;
@@ -99,11 +98,11 @@ static int read_procs(int dir_fd, pid_t pids[static BATCH_MAX])
     if (n < 0)
         return -errno;
     text[n] = '\0';
-    /* A number that the buffer cut off has no newline, and waits for the next batch. */
+    /* A number that the buffer cut off has no newline; the next batch contains it. */
     while (count < BATCH_MAX && (end = strchr(p, '\n')) != NULL) {
         long pid = strtol(p, NULL, 10);
 
-        if (pid > 0) /* 0: a process that our pid namespace does not see */
+        if (pid > 0) /* 0: not visible in the launcher's pid namespace */
             pids[count++] = (pid_t)pid;
         p = end + 1;
     }
@@ -118,11 +117,9 @@ static bool has_pid(const pid_t *pids, int count, pid_t pid)
     return false;
 }
 
-/*
- * Signals one batch; returns how many were there. A pid may be somebody else's by the time we use
- * it: each is pinned by a pidfd first, and then has to be in the list still. One that is pinned and
- * listed afterwards was ours, or has ended since.
- */
+/* Kills one batch; returns the number of listed processes. A pid may be reused before it is
+ * signalled. So each process is pinned by a pidfd first and must still be listed afterwards. A
+ * process that is pinned and listed was in the cgroup, or has exited since. */
 static int kill_batch(int dir_fd)
 {
     int fds[BATCH_MAX], count, again;
@@ -138,13 +135,13 @@ static int kill_batch(int dir_fd)
         if (fds[i] < 0)
             continue;
         if (has_pid(now, again, pids[i]))
-            (void)pidfd_send_signal(fds[i], SIGKILL, NULL, 0); /* ESRCH: it has ended */
+            (void)pidfd_send_signal(fds[i], SIGKILL, NULL, 0); /* ESRCH: it has exited */
         (void)close(fds[i]);
     }
     return count;
 }
 
-/* The same for a directory and all below it (v2 leaves). */
+/* kill_batch for a directory and all below it (v2 exec cgroups). */
 static int kill_tree(int dir_fd, int depth)
 {
     auto_ptr(dir_close) DIR *d = NULL;
@@ -163,7 +160,8 @@ static int kill_tree(int dir_fd, int depth)
         if (e->d_type != DT_DIR)
             continue;
         child = openat(dirfd(d), e->d_name, O_RDONLY | O_DIRECTORY | O_CLOEXEC | O_NOFOLLOW);
-        n = child < 0 ? 0 : kill_tree(child, depth - 1); /* gone in between: nothing to end */
+        /* removed in between: no process to kill */
+        n = child < 0 ? 0 : kill_tree(child, depth - 1);
         count += n > 0 ? n : 0;
     }
     return count;
@@ -174,7 +172,7 @@ static int freezer_fd(const struct cgroup *c)
     return c->home[CG_FREEZER] == CG_NOWHERE ? FD_NONE : c->dir_fd[c->home[CG_FREEZER]];
 }
 
-/* A directory that holds all of the sandbox's processes. */
+/* Returns a directory that holds all of the sandbox's processes. */
 static int any_dir(const struct cgroup *c)
 {
     if (c->v2 != CG_NOWHERE)
@@ -185,11 +183,11 @@ static int any_dir(const struct cgroup *c)
     return FD_NONE;
 }
 
-/* Signals until nobody is listed. A v1 freezer holds them meanwhile, and must let go of them for
- * the signal to work; a v2 one need not. */
+/* Kills until no process is listed. A v1 freezer stops them from forking during a pass, and must
+ * thaw them for the signal to take effect; a v2 freezer need not. */
 int cg_kill_by_list(const struct cgroup *c, int deadline_ms)
 {
-    struct patience p = patience(deadline_ms);
+    struct patience p = patience_new(deadline_ms);
     int dir_fd = any_dir(c);
     int freezer = c->v2 == CG_NOWHERE ? freezer_fd(c) : FD_NONE;
 
@@ -202,7 +200,8 @@ int cg_kill_by_list(const struct cgroup *c, int deadline_ms)
         if (freezer >= 0)
             (void)file_poke_at(freezer, "freezer.state", "THAWED");
         if (n <= 0)
-            return n == -ENOENT || n == -ENODEV ? 0 : n; /* a removed cgroup has nobody in it */
+            /* ENOENT, ENODEV: the cgroup has been removed, so it has no process */
+            return n == -ENOENT || n == -ENODEV ? 0 : n;
         if (!wait_more(&p, FD_NONE))
             return -ETIMEDOUT;
     }
@@ -218,7 +217,7 @@ int cgroup_kill(const struct cgroup *c, int deadline_ms, struct err *err)
     if (c->v2 != CG_NOWHERE) {
         r = file_poke_at(dir_fd, "cgroup.kill", "1");
         if (r == 0)
-            r = wait_event(dir_fd, "populated", 0, patience(deadline_ms));
+            r = wait_event(dir_fd, "populated", 0, patience_new(deadline_ms));
     }
     if (r == -ENOENT) /* v1, or a kernel before 5.14 */
         r = cg_kill_by_list(c, deadline_ms);
@@ -227,14 +226,15 @@ int cgroup_kill(const struct cgroup *c, int deadline_ms, struct err *err)
     return r < 0 ? err_errno(err, r, "end the processes of a cgroup") : 0;
 }
 
-/* Whether `file` says what it says of frozen ones: whoever asks again is not waited for again. */
+/* If `file` shows that a freeze is already under way, the caller is retrying and does not wait
+ * again. */
 static struct patience patience_to_freeze(int dir_fd, const char *file, const char *frozen,
                                           bool freeze)
 {
     char text[CG_SMALL_MAX];
     bool again = freeze && cg_read(dir_fd, file, text) == 0 && strcmp(text, frozen) == 0;
 
-    return patience(again ? 0 : FREEZE_MS);
+    return patience_new(again ? 0 : FREEZE_MS);
 }
 
 static int freeze_v1(int dir_fd, bool freeze)
@@ -245,7 +245,8 @@ static int freeze_v1(int dir_fd, bool freeze)
     int r;
 
     do {
-        /* Written again each time: processes that came late keep it FREEZING otherwise. */
+        /* The state is written in each pass: processes that forked late keep it FREEZING otherwise.
+         */
         r = file_poke_at(dir_fd, "freezer.state", freeze ? "FROZEN" : "THAWED");
         if (r == 0)
             r = cg_read(dir_fd, "freezer.state", text);
@@ -265,10 +266,9 @@ static int freeze_v2(int dir_fd, bool freeze)
     return r < 0 ? r : wait_event(dir_fd, "frozen", freeze, p);
 }
 
-/*
- * init keeps the users' processes in `u` of its subtree, and itself and helpers (file operations on
- * a paused sandbox) outside of it; before it has, everything stops.
- */
+/* Opens the cgroup of the users' processes. Init keeps them in `u` of its subtree, and itself and
+ * its helpers (file operations on a frozen sandbox) outside. Before init has made `u`, the whole
+ * sandbox is frozen. */
 static int open_users(const struct cgroup *c)
 {
     return c->exec_fd < 0 ? FD_NONE
@@ -290,11 +290,11 @@ int cgroup_frozen(const struct cgroup *c)
     int r;
 
     if (dir_fd < 0)
-        return 0; /* nobody could have frozen it */
+        return 0; /* without a freezer it cannot be frozen */
     r = cg_read(dir_fd, c->v2 != CG_NOWHERE ? "cgroup.freeze" : "freezer.state", text);
     if (r < 0)
         return r == -ENOENT ? 0 : r;
-    /* FREEZING, too: whoever froze it died at it. */
+    /* FREEZING counts as frozen: the launcher that wrote it died before the state changed. */
     return strcmp(text, c->v2 != CG_NOWHERE ? "0\n" : "THAWED\n") != 0;
 }
 

@@ -1,8 +1,6 @@
-/*
- * Limits and figures: one table row for each {controller, version, file}. On v2 the controllers are
- * handed down to rind's children only when a limit asks for them; nothing is enabled below a
- * sandbox's own directory, so its processes may stand anywhere in it.
- */
+/* Limits and counters: one table row per {controller, version, file}. On v2 a controller is enabled
+ * for rind's children only when a limit needs it. No controller is enabled below a sandbox's own
+ * directory, so its processes may be anywhere in it. Runs in the launcher. */
 
 #include <errno.h>
 #include <fcntl.h>
@@ -18,7 +16,7 @@
 
 enum { VALUE_MAX = 64, SOCKETS_SHARE = 4 };
 
-/* Writes the file's text for `limit` into buf; false = this file needs no write for it. */
+/* Formats the file's text for `limit` into buf; false = the file need not be written. */
 typedef bool (*format_fn)(char *buf, int64_t limit);
 
 static bool format_number(char *buf, int64_t limit)
@@ -27,7 +25,7 @@ static bool format_number(char *buf, int64_t limit)
     return true;
 }
 
-/* On v1 what TCP buffers is counted apart from other memory, and only where it has a limit. */
+/* v1 counts TCP buffers apart from other memory, and only if they have a limit of their own. */
 static bool format_sockets(char *buf, int64_t limit)
 {
     return format_number(buf, limit / SOCKETS_SHARE);
@@ -40,8 +38,8 @@ static bool format_zero(char *buf, int64_t limit)
     return true;
 }
 
-/* CPU time is given out by period. The kernel's own is 100 ms, and the least quota is 1 ms, so less
- * than a hundredth of a CPU needs a longer period. */
+/* CPU time is allotted per period. The kernel's default period is 100 ms, and the smallest quota 1
+ * ms, so less than a hundredth of a CPU needs a longer period. */
 enum {
     PERIOD_USEC = 100000,
     LONG_PERIOD_USEC = 1000000,
@@ -77,11 +75,11 @@ struct limit_file {
     int version;
     const char *file;
     format_fn format;
-    bool swap; /* kernels without swap accounting lack it */
+    bool swap; /* missing in kernels without swap accounting */
 };
 
-/* In the order of writing: memory before memory+swap (the first may not pass the second), the
- * period before the quota. */
+/* In the order of writing: memory before memory+swap (which must not be smaller), the period before
+ * the quota. */
 /* clang-format off */
 static const struct limit_file limit_files[] = {
     { CG_MEMORY, 1, "memory.limit_in_bytes",       format_number,     false },
@@ -159,7 +157,8 @@ int cg_require(const struct cgroup_host *h, uint32_t need, struct err *err)
     return 0;
 }
 
-static int holds_processes(const struct cg_hierarchy *hier, const char *words, struct err *err)
+static int error_root_has_processes(const struct cg_hierarchy *hier, const char *words,
+                                    struct err *err)
 {
     const char *path = hier->path;
 
@@ -169,12 +168,10 @@ static int holds_processes(const struct cg_hierarchy *hier, const char *words, s
                    path, words, path, path, path);
 }
 
-/*
- * Only the real root (which has no cgroup.type) may hold processes and hand controllers on. The
- * root that a container sees may not: the kernel refuses +memory there, but takes +cpu and +pids by
- * making it a root of threads, below which no process can be started any more. So look first.
- */
-static int check_root(const struct cg_hierarchy *hier, const char *words, struct err *err)
+/* Only the real root (which has no cgroup.type) may have processes and enable controllers. In a
+ * container's root the kernel refuses +memory. But it accepts +cpu and +pids by making the root
+ * threaded, and no process can be started below it any more. So check first. */
+static int hierarchy_check_root(const struct cg_hierarchy *hier, const char *words, struct err *err)
 {
     char text[CG_SMALL_MAX];
 
@@ -182,15 +179,16 @@ static int check_root(const struct cg_hierarchy *hier, const char *words, struct
         return 0;
     if (cg_read(hier->root_fd, "cgroup.procs", text) < 0 || text[0] == '\0')
         return 0;
-    return holds_processes(hier, words, err);
+    return error_root_has_processes(hier, words, err);
 }
 
-static int enable_in(const struct cg_hierarchy *hier, int dirfd, const char *words, struct err *err)
+static int hierarchy_enable(const struct cg_hierarchy *hier, int dirfd, const char *words,
+                            struct err *err)
 {
     int r = file_poke_at(dirfd, "cgroup.subtree_control", words);
 
     if (r == -EBUSY && dirfd == hier->root_fd)
-        return holds_processes(hier, words, err);
+        return error_root_has_processes(hier, words, err);
     if (r < 0)
         return err_errno(err, r, "write %s to cgroup.subtree_control in %s%s", words, hier->path,
                          dirfd == hier->root_fd ? "" : "/rind");
@@ -215,11 +213,11 @@ int cg_enable(struct cgroup_host *h, uint32_t need, struct err *err)
     }
     if (len == 0)
         return 0;
-    r = check_root(hier, words, err);
+    r = hierarchy_check_root(hier, words, err);
     if (r == 0)
-        r = enable_in(hier, hier->root_fd, words, err);
+        r = hierarchy_enable(hier, hier->root_fd, words, err);
     if (r == 0)
-        r = enable_in(hier, hier->rind_fd, words, err);
+        r = hierarchy_enable(hier, hier->rind_fd, words, err);
     if (r < 0)
         return r;
     hier->enabled |= need;
@@ -233,8 +231,8 @@ static bool host_has_swap(void)
     return sysinfo(&info) < 0 || info.totalswap > 0;
 }
 
-static int apply_one(const struct cgroup_host *h, int dirfd, const struct limit_file *f,
-                     int64_t limit, struct err *err)
+static int limit_apply(const struct cgroup_host *h, int dirfd, const struct limit_file *f,
+                       int64_t limit, struct err *err)
 {
     const char *name = cgroup_controller_name(f->controller);
     char value[VALUE_MAX];
@@ -270,7 +268,7 @@ int cg_limits_apply(const struct cgroup_host *h, const struct cgroup *c,
 
         if (limit < 0 || home == CG_NOWHERE || c->version[home] != f->version)
             continue;
-        r = apply_one(h, c->dir_fd[home], f, limit, err);
+        r = limit_apply(h, c->dir_fd[home], f, limit, err);
         if (r < 0)
             return r;
     }
@@ -341,7 +339,7 @@ int cg_keyed(const char *text, const char *key, uint64_t *ret)
     return -ENOENT;
 }
 
-/* A figure: a file that is one number, or the line `key` of it. */
+/* A counter: a file with one number, or the line `key` of a file. */
 struct figure {
     enum cgroup_controller controller;
     int version;
@@ -389,7 +387,7 @@ int cgroup_stats(const struct cgroup *c, struct cgroup_stats *ret, struct err *e
             continue;
         r = read_figure(c->dir_fd[home], f->file, f->key, &value);
         if (r == -ENOENT && f->version == 2)
-            r = 0; /* no limit had the controller handed down; memory.peak is of kernel 5.19 */
+            r = 0; /* the controller is not enabled without a limit; memory.peak needs Linux 5.19 */
         if (r < 0)
             return err_errno(err, r, "read %s", f->file);
         value /= f->divisor;

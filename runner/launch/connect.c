@@ -1,10 +1,10 @@
 /*
- * Sockets inside a sandbox's net namespace, for the supervisor to connect: so a server that listens
- * on the sandbox's own loopback is reached, and nothing else. The launcher says nothing about where
- * to: whatever the supervisor connects to is what the sandbox itself could connect to.
+ * Makes sockets inside a sandbox's net namespace, which the supervisor connects. So it reaches
+ * servers on the sandbox's own loopback, and only what the sandbox itself could connect to; the
+ * launcher need not check destinations.
  *
- * This thread is in that namespace for a few system calls. It is the only one of the process, and
- * serves one request at a time, so nothing else can happen there meanwhile.
+ * The launcher thread is in that namespace for a few system calls. It is the only thread of the
+ * process and serves one request at a time, so nothing else runs there meanwhile.
  */
 #include <errno.h>
 #include <fcntl.h>
@@ -28,7 +28,7 @@ int own_net_namespace(struct stat *ret)
     return take_fd(&fd);
 }
 
-static int make_socket(const struct launch_request *q, struct err *err)
+static int connect_make_socket(const struct launch_request *q, struct err *err)
 {
     auto_close int fd = FD_NONE;
     const uint32_t value = EGRESS_MARK;
@@ -43,9 +43,9 @@ static int make_socket(const struct launch_request *q, struct err *err)
     return take_fd(&fd);
 }
 
-/* In the sandbox's namespace. host: ours. */
-static int make_sockets(const struct launch_request *q, const struct stat *host, int *ret,
-                        struct err *err)
+/* Runs in the sandbox's namespace. host: the launcher's own namespace, which is refused. */
+static int connect_make_sockets(const struct launch_request *q, const struct stat *host, int *ret,
+                                struct err *err)
 {
     auto_close int here = FD_NONE;
     struct stat st;
@@ -57,7 +57,7 @@ static int make_sockets(const struct launch_request *q, const struct stat *host,
         return err_errno(err, here, "connect: net namespace");
     if (st.st_ino == host->st_ino && st.st_dev == host->st_dev)
         return err_set(err, -EPERM, "connect: the sandbox has the host's network");
-    for (made = 0; made < q->count && (fd = make_socket(q, err)) >= 0; made++)
+    for (made = 0; made < q->count && (fd = connect_make_socket(q, err)) >= 0; made++)
         ret[made] = fd;
     return made > 0 ? (int)made : fd;
 }
@@ -74,11 +74,11 @@ int launcher_sockets(struct launcher *l, const struct launch_request *q, int *re
     home = own_net_namespace(&host);
     if (home < 0)
         return err_errno(err, home, "connect: our own net namespace");
-    /* By init's pidfd: a pid could be somebody else's by now. */
+    /* The pidfd is used because a pid may have been reused. */
     if (setns(s->pidfd, CLONE_NEWNET) < 0)
         return err_errno(err, errno == ESRCH ? -EBUSY : -errno,
                          "connect: enter the network of sandbox %s", q->id);
-    made = make_sockets(q, &host, ret, err);
+    made = connect_make_sockets(q, &host, ret, err);
     if (setns(home, CLONE_NEWNET) == 0)
         return made;
     while (made > 0)

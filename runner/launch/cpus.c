@@ -1,19 +1,19 @@
 /*
- * Processors of a sandbox with a limit of CPU. Most programs that ask how many they may use ask
- * sched_getaffinity(2) (nproc, make -j, Go, Node, Python, OpenMP), and not the cgroup: so a sandbox
- * that is limited to 1.5 processors is started on two of them. A process inside may change that
- * again, and gains nothing: the limit is the cgroup's.
+ * The processors of a sandbox with a CPU limit. Most programs that ask how many they may use ask
+ * sched_getaffinity(2) (nproc, make -j, Go, Node, Python, OpenMP), not the cgroup. So a sandbox
+ * limited to 1.5 processors starts on two of them. A process inside may change its affinity and
+ * gains nothing: the cgroup keeps the limit.
  *
- * Programs that count the lines of /sys/devices/system/cpu/online (glibc's sysconf, so Python's
- * os.cpu_count) or of /proc/cpuinfo are shown files with these processors alone, which stay true as
- * long as the sandbox lives. /proc/stat and /proc/meminfo change all the time and stay the host's:
- * a FUSE file system for them takes a start 0.1 ms and its end 0.2 to 0.3 ms, measured on
- * Linux 6.18.
+ * Some programs count /sys/devices/system/cpu/online (glibc's sysconf, so Python's os.cpu_count) or
+ * the records of /proc/cpuinfo. They are shown files with these processors alone, which stay
+ * correct as long as the sandbox runs. /proc/stat and /proc/meminfo change all the time and stay
+ * the host's. A FUSE file system for them costs 0.1 ms at the start and 0.2 to 0.3 ms at the end
+ * (Linux 6.18).
  *
- * Which ones follows from the number of its id range. Ranges are given out from a random one on, so
- * sandboxes spread evenly in the mean, without a record of where each is.
+ * The choice follows from the number of the id range. Ranges are allocated from a random one on, so
+ * sandboxes spread evenly on average, without a record of their processors.
  *
- * Runs in the launcher.
+ * Runs in the launcher; called by launcher.c.
  */
 #include <errno.h>
 #include <fcntl.h>
@@ -27,7 +27,7 @@
 
 enum {
     WHOLE_MILLIS = 1000,
-    CPUINFO_MAX = 8 << 20, /* bytes of the host's /proc/cpuinfo: 1.5 KiB a processor on x86-64 */
+    CPUINFO_MAX = 8 << 20, /* bytes of the host's /proc/cpuinfo: 1.5 KiB per processor on x86-64 */
 };
 
 bool cpus_choose(const cpu_set_t *of, uid_t base, int64_t millis, cpu_set_t *ret)
@@ -40,7 +40,7 @@ bool cpus_choose(const cpu_set_t *of, uid_t base, int64_t millis, cpu_set_t *ret
     if (millis < 0 || want < 1 || want >= there)
         return false;
     skip = (int64_t)(base / IDRANGE_SIZE) * want % there;
-    /* Twice round, because the choice may begin near the end. */
+    /* Two rounds, because the choice may begin near the end. */
     for (int i = 0; i < 2 * CPU_SETSIZE && left > 0; i++) {
         if (!CPU_ISSET((size_t)(i % CPU_SETSIZE), of) || skip-- > 0)
             continue;
@@ -50,8 +50,8 @@ bool cpus_choose(const cpu_set_t *of, uid_t base, int64_t millis, cpu_set_t *ret
     return true;
 }
 
-/* The number after "processor", or -1. A record of /proc/cpuinfo begins with it on every
- * architecture that we know. */
+/* Returns the number after "processor", or -1. A record of /proc/cpuinfo begins with it on all
+ * supported architectures. */
 static int record_number(const char *record, size_t len)
 {
     static const char key[] = "processor";

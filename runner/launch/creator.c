@@ -17,9 +17,9 @@
 #include "base/file.h"
 #include "proto/syscalls.h"
 
-enum { TEXT_MAX = 16 << 10 /* 1024 groups of 10 digits, and what is before them */ };
+enum { TEXT_MAX = 16 << 10 /* 1024 groups of 10 digits, and the words before them */ };
 
-/* ---- who it is ---- */
+/* ---- identifying the client ---- */
 
 int creator_socket_of(int listen_fd, struct creator_socket *ret, struct err *err)
 {
@@ -27,7 +27,7 @@ int creator_socket_of(int listen_fd, struct creator_socket *ret, struct err *err
 
     if (getsockname(listen_fd, (struct sockaddr *)&s.name, &s.len) < 0)
         return err_errno(err, -errno, "the name of the socket");
-    /* Without a name of its own any other could be taken for it. */
+    /* Without a unique name, any other socket's connections could be taken for this one's. */
     if (s.name.sun_family != AF_UNIX || s.len <= offsetof(struct sockaddr_un, sun_path) + 1 ||
         s.len > sizeof(s.name))
         return err_set(err, -EINVAL, "the socket is no unix socket with a name");
@@ -63,7 +63,7 @@ int creator_ask(int fd, const struct creator_socket *expected, struct creator *r
         ret->kind = CREATOR_OWNER;
         return 0;
     }
-    /* All of them or none: a group can also be what forbids. */
+    /* All groups or none: a group can also deny access. */
     if (getsockopt(fd, SOL_SOCKET, SO_PEERGROUPS, ret->groups, &groups) < 0)
         return err_errno(err, -errno, "the client's groups");
     ret->kind = CREATOR_CLIENT;
@@ -73,7 +73,7 @@ int creator_ask(int fd, const struct creator_socket *expected, struct creator *r
     return 0;
 }
 
-/* ---- written down ---- */
+/* ---- saving and loading ---- */
 
 int creator_save(int dir_fd, const char *name, const struct creator *c, struct err *err)
 {
@@ -97,8 +97,8 @@ int creator_save(int dir_fd, const char *name, const struct creator *c, struct e
     return r < 0 ? err_errno(err, r, "write down the creator") : 0;
 }
 
-/* The next number of the line, which our own hand has written. */
-static bool number(const char **at, unsigned *ret)
+/* Parses the next number of the line, which creator_save has written. */
+static bool creator_parse_number(const char **at, unsigned *ret)
 {
     char *end;
     unsigned long n;
@@ -114,14 +114,14 @@ static bool number(const char **at, unsigned *ret)
     return true;
 }
 
-static int parse_client(const char *at, struct creator *ret)
+static int creator_parse_client(const char *at, struct creator *ret)
 {
     struct creator c = {.kind = CREATOR_CLIENT};
     unsigned n;
 
-    if (!number(&at, &c.uid) || !number(&at, &c.gid))
+    if (!creator_parse_number(&at, &c.uid) || !creator_parse_number(&at, &c.gid))
         return -EUCLEAN;
-    while (number(&at, &n)) {
+    while (creator_parse_number(&at, &n)) {
         if (c.group_count == CREATOR_GROUPS_MAX)
             return -EUCLEAN;
         c.groups[c.group_count++] = n;
@@ -142,12 +142,12 @@ int creator_load(int dir_fd, const char *name, struct creator *ret, struct err *
     r = file_read_at(dir_fd, name, TEXT_MAX, &text, &len, err);
     if (r < 0)
         return r;
-    /* Empty: the host lost its power before the name was on its disk. */
+    /* Empty: the host lost power before the text was on disk. */
     *ret = (struct creator){.kind = CREATOR_NONE};
     if (strcmp(text, "owner\n") == 0)
         ret->kind = CREATOR_OWNER;
     else if (strncmp(text, client, sizeof(client) - 1) == 0)
-        r = parse_client(text + sizeof(client) - 1, ret);
+        r = creator_parse_client(text + sizeof(client) - 1, ret);
     else if (len > 0 && strcmp(text, "none\n") != 0)
         r = -EUCLEAN;
     return r < 0 ? err_errno(err, r, "who made the sandbox") : 0;
@@ -161,11 +161,12 @@ bool creator_in_group(const struct creator *c, gid_t gid)
     return c->gid == gid;
 }
 
-/* ---- with their rights ---- */
+/* ---- acting with the creator's rights ---- */
 
-/* Sets what file accesses are checked with; setfsuid(2) tells of a failure only when asked again.
- * With the user the kernel takes and gives back the capabilities that override permissions. */
-static int set_rights(uid_t uid, gid_t gid, const gid_t *groups, size_t count)
+/* Sets the ids that file accesses are checked with. setfsuid(2) shows a failure only in a second
+ * call. The kernel drops and restores the capabilities that override permissions together with the
+ * fsuid. */
+static int rights_set(uid_t uid, gid_t gid, const gid_t *groups, size_t count)
 {
     if (setgroups(count, groups) < 0)
         return -errno;
@@ -174,7 +175,7 @@ static int set_rights(uid_t uid, gid_t gid, const gid_t *groups, size_t count)
     return setfsgid((gid_t)-1) == (int)gid && setfsuid((uid_t)-1) == (int)uid ? 0 : -EPERM;
 }
 
-/* What the kernel has of it says so, without asking the file system. */
+/* The kernel answers this from its cache (AT_STATX_DONT_SYNC), without asking the file system. */
 static bool has_disk(int fd)
 {
     struct statx st;
@@ -189,13 +190,13 @@ static int open_path(int dir_fd, const char *path, bool cached)
     auto_close int fd = sys_openat2(dir_fd, path, O_PATH | O_CLOEXEC, 0,
                                     resolve | (cached ? (uint64_t)RESOLVE_CACHED : 0));
 
-    /* -EINVAL: an older kernel. */
+    /* -EINVAL: a kernel without RESOLVE_CACHED. */
     if (cached && (fd == -EINVAL || (fd >= 0 && !has_disk(fd))))
         return -EAGAIN;
     return take_fd(&fd);
 }
 
-/* What is there, and whether they may read (enter, write) it. */
+/* Opens the path and checks that the current fsuid may read (enter, write) it. */
 static int open_checked(int dir_fd, const char *path, bool write, bool cached)
 {
     auto_close int fd = open_path(dir_fd, path, cached);
@@ -221,11 +222,11 @@ int rights_do(uid_t uid, gid_t gid, const gid_t *groups, size_t count, int (*cal
 
     if (own_count < 0)
         return -errno;
-    r = set_rights(uid, gid, groups, count);
+    r = rights_set(uid, gid, groups, count);
     if (r == 0)
         r = call(data);
-    /* With anything but our own rights the launcher is of no use, and a danger. */
-    if (set_rights(geteuid(), getegid(), own, (size_t)own_count) < 0)
+    /* With any other rights the launcher would be useless and dangerous. */
+    if (rights_set(geteuid(), getegid(), own, (size_t)own_count) < 0)
         abort();
     return r;
 }

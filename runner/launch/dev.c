@@ -1,3 +1,4 @@
+/* The contents of a sandbox's /dev. Runs in the launcher; called by own.c. */
 #include <errno.h>
 #include <fcntl.h>
 #include <sys/stat.h>
@@ -6,7 +7,8 @@
 
 #include "launch/sandbox.h"
 
-/* The whole list: no request adds to it. The last one is only for those whose policy says so. */
+/* The complete list: no request can add to it. The last one is only for policies that allow FUSE.
+ */
 static const struct {
     const char *name;
     unsigned major, minor;

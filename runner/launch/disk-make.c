@@ -1,8 +1,6 @@
-/*
- * A new ext4 in a sparse file, by libext2fs: no program is run for it. Everything that reads as
- * zeros is left as the hole that it is, and the kernel is told so (INODE_ZEROED, a lazy journal):
- * what is written are some tens of KiB, in about 1.5 ms for 10 GiB.
- */
+/* Makes an ext4 in a sparse file with libext2fs, without running a program. Ranges of zeros stay
+ * holes, and the kernel is told so (INODE_ZEROED, a lazy journal). This writes some tens of KiB, in
+ * about 1.5 ms for 10 GiB. Runs in the launcher. */
 #include <errno.h>
 #include <ext2fs/ext2fs.h>
 #include <stdio.h>
@@ -15,15 +13,16 @@
 enum {
     BLOCK_LOG = 12, /* 4 KiB */
     INODE_BYTES = 256,
-    BYTES_PER_INODE = 16384, /* as mke2fs: one for each four blocks, and no more than these */
+    /* one inode per four blocks, as mke2fs does, but no fewer than the next */
+    BYTES_PER_INODE = 16384,
     INODES_MIN = 1024,
-    JOURNAL_BLOCKS_MIN = 1024, /* the least that there is */
+    JOURNAL_BLOCKS_MIN = 1024, /* the minimum of ext4 */
     JOURNAL_BLOCKS_MAX = 16384,
-    JOURNAL_SHARE = 64, /* of the whole */
+    JOURNAL_SHARE = 64, /* fraction of the disk */
 };
 
-/* libext2fs' codes are errnos, or numbers of its own table. */
-static int failed(errcode_t code, const char *what, struct err *err)
+/* libext2fs returns errnos, or codes of its own table. */
+static int disk_error(errcode_t code, const char *what, struct err *err)
 {
     int e = code > 0 && code < 4096 ? -(int)code : -EIO;
 
@@ -31,7 +30,7 @@ static int failed(errcode_t code, const char *what, struct err *err)
                      : err_set(err, e, "disk: %s: libext2fs says %ld", what, (long)code);
 }
 
-static void describe(struct ext2_super_block *sb, uint64_t bytes)
+static void disk_set_super(struct ext2_super_block *sb, uint64_t bytes)
 {
     uint64_t inodes = bytes / BYTES_PER_INODE;
 
@@ -52,7 +51,7 @@ static void describe(struct ext2_super_block *sb, uint64_t bytes)
         EXT4_FEATURE_RO_COMPAT_DIR_NLINK | EXT4_FEATURE_RO_COMPAT_METADATA_CSUM;
 }
 
-static int identify(ext2_filsys fs, struct err *err)
+static int disk_set_uuid(ext2_filsys fs, struct err *err)
 {
     struct ext2_super_block *sb = fs->super;
 
@@ -67,20 +66,21 @@ static int identify(ext2_filsys fs, struct err *err)
     return 0;
 }
 
-/* The tables, the root directory, the reserved inodes. */
-static int populate(ext2_filsys fs, struct err *err)
+/* Writes the tables, the root directory and the reserved inodes. */
+static int disk_populate(ext2_filsys fs, struct err *err)
 {
     errcode_t e = ext2fs_allocate_tables(fs);
 
     if (e != 0)
-        return failed(e, "tables", err);
+        return disk_error(e, "tables", err);
     for (dgrp_t i = 0; i < fs->group_desc_count; i++) {
-        ext2fs_bg_flags_set(fs, i, EXT2_BG_INODE_ZEROED); /* a hole is zeros */
+        /* the table is a hole, so it reads as zeros */
+        ext2fs_bg_flags_set(fs, i, EXT2_BG_INODE_ZEROED);
         ext2fs_group_desc_csum_set(fs, i);
     }
     e = ext2fs_mkdir(fs, EXT2_ROOT_INO, EXT2_ROOT_INO, NULL);
     if (e != 0)
-        return failed(e, "root directory", err);
+        return disk_error(e, "root directory", err);
     ext2fs_inode_alloc_stats(fs, EXT2_BAD_INO, 1);
     for (ext2_ino_t i = EXT2_ROOT_INO + 1; i < EXT2_FIRST_INODE(fs->super); i++)
         ext2fs_inode_alloc_stats(fs, i, 1);
@@ -88,7 +88,7 @@ static int populate(ext2_filsys fs, struct err *err)
     return 0;
 }
 
-static int add_journal(ext2_filsys fs, struct err *err)
+static int disk_add_journal(ext2_filsys fs, struct err *err)
 {
     blk64_t blocks = ext2fs_blocks_count(fs->super) / JOURNAL_SHARE;
     errcode_t e;
@@ -98,7 +98,7 @@ static int add_journal(ext2_filsys fs, struct err *err)
     if (blocks > JOURNAL_BLOCKS_MAX)
         blocks = JOURNAL_BLOCKS_MAX;
     e = ext2fs_add_journal_inode(fs, (blk_t)blocks, EXT2_MKJOURNAL_LAZYINIT);
-    return e != 0 ? failed(e, "journal", err) : 0;
+    return e != 0 ? disk_error(e, "journal", err) : 0;
 }
 
 int disk_format(int fd, uint64_t bytes, bool journal, struct err *err)
@@ -109,16 +109,16 @@ int disk_format(int fd, uint64_t bytes, bool journal, struct err *err)
     errcode_t e;
     int r;
 
-    describe(&sb, bytes);
+    disk_set_super(&sb, bytes);
     (void)snprintf(path, sizeof(path), "/proc/self/fd/%d", fd);
     e = ext2fs_initialize(path, EXT2_FLAG_64BITS, &sb, unix_io_manager, &fs);
     if (e != 0)
-        return failed(e, "make the file system", err);
-    r = identify(fs, err);
+        return disk_error(e, "make the file system", err);
+    r = disk_set_uuid(fs, err);
     if (r == 0)
-        r = populate(fs, err);
+        r = disk_populate(fs, err);
     if (r == 0 && journal)
-        r = add_journal(fs, err);
+        r = disk_add_journal(fs, err);
     if (r < 0) {
         ext2fs_free(fs);
         return r;
@@ -127,5 +127,5 @@ int disk_format(int fd, uint64_t bytes, bool journal, struct err *err)
     e = ext2fs_close_free(&fs);
     if (e != 0 && fs != NULL)
         ext2fs_free(fs);
-    return e != 0 ? failed(e, "write the file system", err) : 0;
+    return e != 0 ? disk_error(e, "write the file system", err) : 0;
 }

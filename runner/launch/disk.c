@@ -1,15 +1,17 @@
 /*
- * The disk of a sandbox that has a limit: sandboxes/<id>/disk, a sparse file with an ext4 in it,
- * that a loop device shows while the sandbox runs. Its upper layer and overlay's work directory lie
- * inside; ENOSPC is that file system's, and so is the bound of inodes.
+ * The disk of a sandbox with a disk limit: sandboxes/<id>/disk, a sparse file with an ext4 in it,
+ * attached to a loop device while the sandbox runs. The upper layer and overlay's work directory
+ * are on it, so ENOSPC and the limit of inodes come from that file system.
  *
- * Nothing has to be swept. The device goes with its last user (LO_FLAGS_AUTOCLEAR): the launcher
- * until the mount stands, then the mount, which dies with the sandbox's namespace. It holds the
- * very open file that we have locked, so the lock of the file says exactly as long as the device
- * shows it that it is in use: two mounts of one image would destroy it.
+ * No sweep is needed. The loop device is detached with its last user (LO_FLAGS_AUTOCLEAR): the
+ * launcher until the file system is mounted, then the mount, which disappears with the sandbox's
+ * mount namespace. The device holds the open file description that is flocked. So the image stays
+ * locked exactly as long as a device uses it: two mounts of one image would destroy it.
  *
- * The image is only ever written by us (disk-make.c) and by the kernel's ext4 for it; what is
- * inside the sandbox sees files, never the blocks.
+ * Only the launcher (disk-make.c) and the kernel's ext4 write the image. Processes inside see
+ * files, never blocks.
+ *
+ * Runs in the launcher.
  */
 #include <errno.h>
 #include <fcntl.h>
@@ -33,13 +35,16 @@
 #include "proto/syscalls.h"
 
 enum {
-    LOOP_TRIES = 64,   /* another takes the device between our asking for one and taking it */
-    LOOP_BLOCK = 4096, /* the file system's: what it writes needs no page to be read first */
-    LOCK_TRIES = 1000, /* of LOCK_PAUSE: an image's last user has ended, and lets it go */
+    /* another process may claim the device between LOOP_CTL_GET_FREE and LOOP_CONFIGURE */
+    LOOP_TRIES = 64,
+    /* the file system's block size, so that its writes need no read-modify-write */
+    LOOP_BLOCK = 4096,
+    /* of LOCK_PAUSE: the last user of the image has exited, and the kernel still detaches it */
+    LOCK_TRIES = 1000,
     LOCK_PAUSE = 2 * 1000 * 1000, /* ns */
-    RESERVE_SHARE = 20, /* the reserve that nobody has configured: this part of the file system, */
+    RESERVE_SHARE = 20,           /* the default reserve: this fraction of the file system, */
 };
-#define RESERVE_MOST (UINT64_C(1) << 30) /* and no more than this */
+#define RESERVE_MOST (UINT64_C(1) << 30) /* but no more than this */
 
 /* ---- the host's reserve ---- */
 
@@ -91,7 +96,7 @@ int disk_make(int dir_fd, const char *name, uint64_t bytes, bool journal, struct
 
 /* ---- the loop device ---- */
 
-static int take_device(int control, int image, struct err *err)
+static int loop_attach(int control, int image, struct err *err)
 {
     struct loop_config config = {
         .fd = (__u32)image,
@@ -113,14 +118,14 @@ static int take_device(int control, int image, struct err *err)
         if (ioctl(fd, LOOP_CONFIGURE, &config) == 0)
             return take_fd(&fd);
         if (errno == EINVAL && (config.info.lo_flags & LO_FLAGS_DIRECT_IO) != 0)
-            config.info.lo_flags = LO_FLAGS_AUTOCLEAR; /* a file system below that cannot */
+            config.info.lo_flags = LO_FLAGS_AUTOCLEAR; /* the file system below has no direct I/O */
         else if (errno != EBUSY)
             return err_errno(err, -errno, "disk: set %s up", path);
     }
     return err_set(err, -EBUSY, "disk: every free loop device was taken by others");
 }
 
-static int open_device(int image, struct err *err)
+static int loop_open(int image, struct err *err)
 {
     auto_close int control = open("/dev/loop-control", O_RDWR | O_CLOEXEC);
 
@@ -128,13 +133,14 @@ static int open_device(int image, struct err *err)
         return err_set(err, -EOPNOTSUPP,
                        "disk: this host has no loop devices (CONFIG_BLK_DEV_LOOP, "
                        "/dev/loop-control): a disk limit cannot be kept");
-    return take_device(control, image, err);
+    return loop_attach(control, image, err);
 }
 
 /* ---- mounting ---- */
 
-/* One that has just ended may still be in the kernel's hands. */
-static int open_image(int dir_fd, struct err *err)
+/* Opens and locks the image. After its sandbox has exited, the kernel may hold the lock a little
+ * longer. */
+static int disk_open_image(int dir_fd, struct err *err)
 {
     const struct timespec pause = {.tv_nsec = LOCK_PAUSE};
     auto_close int fd = openat(dir_fd, DISK_FILE, O_RDWR | O_CLOEXEC | O_NOFOLLOW);
@@ -151,7 +157,7 @@ static int open_image(int dir_fd, struct err *err)
     return take_fd(&fd);
 }
 
-static int mount_ext4(int device, struct err *err)
+static int disk_mount_ext4(int device, struct err *err)
 {
     auto_close int fs = sys_fsopen("ext4");
     char source[32];
@@ -161,9 +167,9 @@ static int mount_ext4(int device, struct err *err)
         return err_errno(err, fs, "disk: ext4");
     (void)snprintf(source, sizeof(source), "/proc/self/fd/%d", device);
     r = sys_fsconfig(fs, FSCONFIG_SET_STRING, "source", source, 0);
-    if (r == 0) /* what is freed inside is given back to the host */
+    if (r == 0) /* freed blocks are returned to the host */
         r = sys_fsconfig(fs, FSCONFIG_SET_FLAG, "discard", NULL, 0);
-    if (r == 0) /* its tables are zeros already, and shall stay holes */
+    if (r == 0) /* the inode tables are holes and stay so */
         r = sys_fsconfig(fs, FSCONFIG_SET_FLAG, "noinit_itable", NULL, 0);
     if (r == 0)
         r = sys_fsconfig(fs, FSCONFIG_CMD_CREATE, NULL, NULL, 0);
@@ -172,8 +178,9 @@ static int mount_ext4(int device, struct err *err)
     return r < 0 ? err_errno(err, r, "disk: mount its ext4") : r;
 }
 
-/* The device that shows this image to somebody else. While we have it open it goes on doing so. */
-static int find_device(int image, struct err *err)
+/* Finds the loop device that uses this image for another mount. While the returned fd is open, the
+ * device stays attached. */
+static int loop_find(int image, struct err *err)
 {
     auto_ptr(dir_close) DIR *d = dir_open(AT_FDCWD, "/sys/block");
     const struct dirent *e;
@@ -198,7 +205,7 @@ static int find_device(int image, struct err *err)
     return found >= 0 ? found : err_set(err, -EBUSY, "disk: its image is being let go");
 }
 
-/* As disk_mount, of one that may be mounted, and of that file system then. */
+/* Like disk_mount for an image that may be mounted already; mounts that file system again then. */
 static int disk_peek(int dir_fd, const char *name, struct err *err)
 {
     auto_close int image = openat(dir_fd, name, O_RDWR | O_CLOEXEC | O_NOFOLLOW);
@@ -207,11 +214,11 @@ static int disk_peek(int dir_fd, const char *name, struct err *err)
     if (image < 0)
         return errno == ENOENT ? -ENOENT : err_errno(err, -errno, "disk: its image");
     if (flock(image, LOCK_EX | LOCK_NB) == 0)
-        device = open_device(image, err);
+        device = loop_open(image, err);
     else
-        device = find_device(image, err);
-    /* Of one device there is one file system, however often it is mounted. */
-    return device < 0 ? device : mount_ext4(device, err);
+        device = loop_find(image, err);
+    /* One device has one superblock, however often it is mounted. */
+    return device < 0 ? device : disk_mount_ext4(device, err);
 }
 
 int upper_open(const struct sandbox *s, int *ret_disk, struct err *err)
@@ -236,14 +243,14 @@ int disk_attach(int dir_fd, const char *name, uid_t owner, struct mount_attr *at
     struct stat st;
     int r;
 
-    /* Another is about to show it, or has just ended. */
+    /* Another process is about to attach the image, or has just detached it. */
     for (int i = 0; mnt == -EBUSY && i < LOCK_TRIES; i++) {
         (void)nanosleep(&pause, NULL);
         mnt = disk_peek(dir_fd, name, err);
     }
     if (mnt < 0)
         return mnt == -ENOENT ? err_errno(err, mnt, "disk: its image") : mnt;
-    /* As it was made it is the host's root's, whom nobody inside can be. */
+    /* A new file system's root is owned by the host's root, to which no id inside maps. */
     if (fstat(mnt, &st) < 0 ||
         (st.st_uid == 0 && fchownat(mnt, "", owner, owner, AT_EMPTY_PATH) < 0))
         return err_errno(err, -errno, "disk: its root");
@@ -251,8 +258,8 @@ int disk_attach(int dir_fd, const char *name, uid_t owner, struct mount_attr *at
     return r < 0 ? err_errno(err, r, "disk: attributes of its mount") : take_fd(&mnt);
 }
 
-/* As sandbox_dir_make's, the first time. */
-static int make_dirs(int mnt, uid_t base)
+/* Makes upper and work at the first mount, like sandbox_dir_make. */
+static int disk_make_dirs(int mnt, uid_t base)
 {
     bool is_new = mkdirat(mnt, "upper", 0755) == 0;
 
@@ -266,27 +273,27 @@ static int make_dirs(int mnt, uid_t base)
 
 int disk_mount(const struct sandbox *s, struct err *err)
 {
-    auto_close int image = open_image(s->dir_fd, err);
+    auto_close int image = disk_open_image(s->dir_fd, err);
     auto_close int device = FD_NONE;
     auto_close int mnt = FD_NONE;
     int r;
 
     if (image < 0)
         return image;
-    device = open_device(image, err);
+    device = loop_open(image, err);
     if (device < 0)
         return device;
-    mnt = mount_ext4(device, err);
+    mnt = disk_mount_ext4(device, err);
     if (mnt < 0)
         return mnt;
-    r = make_dirs(mnt, s->ids.base);
+    r = disk_make_dirs(mnt, s->ids.base);
     return r < 0 ? err_errno(err, r, "disk: make the writable layer") : take_fd(&mnt);
 }
 
-/* ---- what is used ---- */
+/* ---- usage ---- */
 
-/* Of a running one by its own root, which stands on the disk. */
-static int stat_inside(const struct sandbox *s, struct statvfs *ret)
+/* The usage is read through the root of the running sandbox, which is on the disk. */
+static int disk_stat_inside(const struct sandbox *s, struct statvfs *ret)
 {
     auto_close int root = FD_NONE;
     char path[64];
@@ -295,7 +302,7 @@ static int stat_inside(const struct sandbox *s, struct statvfs *ret)
         return -ESRCH;
     (void)snprintf(path, sizeof(path), "/proc/%d/root", (int)s->pid);
     root = open(path, O_PATH | O_DIRECTORY | O_CLOEXEC);
-    /* Its number was not another's meanwhile. */
+    /* The pid was not reused: the process of the pidfd is alive. */
     if (root < 0 || sys_pidfd_send_signal(s->pidfd, 0) < 0)
         return -ESRCH;
     return fstatvfs(root, ret) < 0 ? -errno : 0;
@@ -311,7 +318,7 @@ void disk_usage(const struct sandbox *s, struct launch_disk *ret)
         return;
     ret->limit = (uint64_t)st.st_size;
     ret->allocated = (uint64_t)st.st_blocks * 512;
-    if (stat_inside(s, &fs) < 0)
+    if (disk_stat_inside(s, &fs) < 0)
         return;
     ret->size = (uint64_t)fs.f_blocks * fs.f_frsize;
     ret->used = (uint64_t)(fs.f_blocks - fs.f_bfree) * fs.f_frsize;

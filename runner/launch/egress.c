@@ -1,10 +1,14 @@
 /*
- * Sockets for a supervisor that controls what a sandbox sends. In the sandbox's namespace: the
- * table that redirects (core/ gives us net/'s) and the listeners that it redirects to. On the host:
- * one to a name server of the host's, which the supervisor cannot choose, and one to a client's
- * handler, connected with the rights of who made the sandbox: to a unix socket that they may write
- * to, or to a TCP port of the host's own loopback. Nothing else of the host can be reached with
- * these.
+ * Sockets for a supervisor that filters what a sandbox sends. In the sandbox's net namespace: the
+ * table that redirects connections (net/egress.c, through net-ops.h) and the listeners that it
+ * redirects to.
+ *
+ * On the host: a socket to one of the host's name servers, which the supervisor cannot choose, and
+ * one to a client's handler. The handler is a unix socket, connected with the rights of the
+ * sandbox's creator, or a TCP port on the host's loopback. No other destination on the host can be
+ * reached with these.
+ *
+ * Runs in the launcher.
  */
 #include <arpa/inet.h>
 #include <errno.h>
@@ -34,7 +38,7 @@ enum { EGRESS_BACKLOG = 512 };
 
 /* ---- in the namespace ---- */
 
-static int listen_inside(int family, int type, uint16_t port)
+static int egress_listen_inside(int family, int type, uint16_t port)
 {
     const struct sockaddr_in v4 = {.sin_family = AF_INET,
                                    .sin_port = htons(port),
@@ -48,7 +52,7 @@ static int listen_inside(int family, int type, uint16_t port)
 
     if (fd < 0)
         return -errno;
-    /* "Although connections of an earlier one still end"; UDP has none. */
+    /* Lets bind succeed while connections of an earlier listener are in TIME_WAIT. UDP has none. */
     if (type == SOCK_STREAM && setsockopt(fd, SOL_SOCKET, SO_REUSEADDR, &on, sizeof(on)) < 0)
         return -errno;
     r = family == 6 ? bind(fd, (const struct sockaddr *)(const void *)&v6, sizeof(v6))
@@ -59,11 +63,12 @@ static int listen_inside(int family, int type, uint16_t port)
 }
 
 /*
- * Whether a net namespace belongs to a sandbox's outer user namespace, in which nobody inside has
- * anything: the one whose parent is ours. Where it belongs to an inner one (admin.c of init), who
- * is in that could take the table away. The kernel is asked, whatever has been written down.
+ * Checks that a net namespace is owned by a sandbox's outer user namespace, the one whose parent is
+ * the launcher's. No process inside has capabilities there. If an inner one owns it (init's
+ * admin.c), a process inside could remove the table. The kernel is asked, whatever the saved state
+ * says.
  */
-static int check_owner(int ns, struct err *err)
+static int egress_check_owner(int ns, struct err *err)
 {
     auto_close int ours = open("/proc/self/ns/user", O_RDONLY | O_CLOEXEC);
     auto_close int owner = ioctl(ns, NS_GET_USERNS);
@@ -79,9 +84,9 @@ static int check_owner(int ns, struct err *err)
                    "table of these rules away");
 }
 
-/* In the sandbox's namespace, for a few system calls. *ret_ns: it. */
-static int make_inside(int family, bool sockets, const struct stat *host, int *ret_ns, int ret[2],
-                       struct err *err)
+/* Runs in the sandbox's net namespace for a few system calls. *ret_ns: an fd of it. */
+static int egress_make_inside(int family, bool sockets, const struct stat *host, int *ret_ns,
+                              int ret[2], struct err *err)
 {
     auto_close int tcp = FD_NONE, udp = FD_NONE;
     struct stat st;
@@ -92,15 +97,15 @@ static int make_inside(int family, bool sockets, const struct stat *host, int *r
         return err_errno(err, *ret_ns, "egress: net namespace");
     if (st.st_ino == host->st_ino && st.st_dev == host->st_dev)
         return err_set(err, -EPERM, "egress: the sandbox has the host's network");
-    r = check_owner(*ret_ns, err);
+    r = egress_check_owner(*ret_ns, err);
     if (r < 0)
         return r;
     if (!sockets)
         return 0;
-    tcp = listen_inside(family, SOCK_STREAM, EGRESS_TCP_PORT);
+    tcp = egress_listen_inside(family, SOCK_STREAM, EGRESS_TCP_PORT);
     if (tcp < 0)
         return err_errno(err, tcp, "egress: port %d inside", EGRESS_TCP_PORT);
-    udp = listen_inside(family, SOCK_DGRAM, EGRESS_DNS_PORT);
+    udp = egress_listen_inside(family, SOCK_DGRAM, EGRESS_DNS_PORT);
     if (udp < 0)
         return err_errno(err, udp, "egress: port %d inside", EGRESS_DNS_PORT);
     ret[0] = take_fd(&tcp);
@@ -129,10 +134,10 @@ int launcher_egress(struct launcher *l, const struct launch_request *q, int ret[
     if (setns(s->pidfd, CLONE_NEWNET) < 0)
         return err_errno(err, errno == ESRCH ? -EBUSY : -errno,
                          "egress: enter the network of sandbox %s", q->id);
-    r = make_inside(q->family, sockets, &host, &ns, ret, err);
+    r = egress_make_inside(q->family, sockets, &host, &ns, ret, err);
     if (setns(home, CLONE_NEWNET) < 0)
         r = err_set(err, -ENOTRECOVERABLE, "egress: the launcher cannot leave a sandbox's network");
-    /* The table is the same for both families. */
+    /* One table serves both families. */
     if (r == 0 && (!sockets || q->family == 4))
         r = l->net->egress(l->net->data, s->net, ns, table, err);
     for (int i = 0; r < 0 && i < 2; i++)
@@ -164,7 +169,7 @@ int launcher_resolver(struct launcher *l, unsigned index, bool udp, struct err *
     return take_fd(&fd);
 }
 
-static int dial_unix(const struct creator *c, const char *path)
+static int handler_dial_unix(const struct creator *c, const char *path)
 {
     struct sockaddr_un name = {.sun_family = AF_UNIX};
     auto_close int fd = socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
@@ -175,12 +180,12 @@ static int dial_unix(const struct creator *c, const char *path)
     if (strlen(path) >= sizeof(name.sun_path))
         return -ENAMETOOLONG;
     (void)snprintf(name.sun_path, sizeof(name.sun_path), "%s", path);
-    /* Never waits: -EAGAIN when its queue is full. */
+    /* connect does not block: -EAGAIN when the handler's backlog is full. */
     r = creator_connect(c, fd, &name);
     return r < 0 ? r : take_fd(&fd);
 }
 
-static int dial_tcp(const char *text)
+static int handler_dial_tcp(const char *text)
 {
     struct address a;
     struct sockaddr_storage to;
@@ -198,8 +203,9 @@ static int dial_tcp(const char *text)
     return take_fd(&fd);
 }
 
-/* Written down where only we write: whoever asks for it to be started again later is another. */
-static int maker_of(const struct sandbox *s, struct creator *ret, struct err *err)
+/* Reads the sandbox's creator from a file that only the launcher writes: the client that restarts a
+ * sandbox later may be another one. */
+static int sandbox_load_creator(const struct sandbox *s, struct creator *ret, struct err *err)
 {
     if (!s->kept) {
         *ret = *s->creator;
@@ -217,15 +223,15 @@ int launcher_dial(struct launcher *l, const char *id, const char *handler, struc
     if (s == NULL)
         return err_set(err, -ENOENT, "no sandbox %s", id);
     if (handler[0] != '/') {
-        r = dial_tcp(handler);
+        r = handler_dial_tcp(handler);
         return r < 0 ? err_errno(err, r, "handler %s", handler) : r;
     }
-    who = malloc(sizeof(*who)); /* its groups are many */
+    who = malloc(sizeof(*who)); /* its array of groups is too large for the stack */
     if (who == NULL)
         return err_errno(err, -ENOMEM, "handler");
-    r = maker_of(s, who, err);
+    r = sandbox_load_creator(s, who, err);
     if (r == 0) {
-        r = dial_unix(who, handler);
+        r = handler_dial_unix(who, handler);
         if (r < 0)
             (void)err_errno(err, r, "handler %s", handler);
     }

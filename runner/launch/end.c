@@ -1,4 +1,5 @@
-/* The end of what runs in a sandbox: init's death ends both pid namespaces. */
+/* Kills the processes of a sandbox. The exit of init ends both pid namespaces, and so every process
+ * in them. Runs in the launcher. */
 #include <errno.h>
 #include <fcntl.h>
 #include <linux/magic.h>
@@ -15,9 +16,9 @@
 #include "launch/sandbox.h"
 #include "proto/syscalls.h"
 
-enum { LEFTOVERS_MS = 20 /* for what is left of one, where it can be asked again */ };
+enum { LEFTOVERS_MS = 20 /* for orphans, when the caller can retry */ };
 
-static int wait_gone(const struct sandbox *s, int timeout_ms, struct err *err)
+static int sandbox_wait_gone(const struct sandbox *s, int timeout_ms, struct err *err)
 {
     struct pollfd p = {.fd = s->pidfd, .events = POLLIN};
     siginfo_t info;
@@ -28,13 +29,13 @@ static int wait_gone(const struct sandbox *s, int timeout_ms, struct err *err)
     while (r < 0 && errno == EINTR);
     if (r == 0)
         return err_set(err, -ETIMEDOUT, "sandbox %s: its processes do not go away", s->id);
-    /* Ours to reap only when we started it. */
+    /* Reaps init only if the launcher started it: a reattached init is not its child. */
     (void)waitid(P_PIDFD, (id_t)s->pidfd, &info, WEXITED | WNOHANG);
     return 0;
 }
 
-/* Init's death ends both pid namespaces, and with them everything that runs inside. */
-static int kill_processes(const struct sandbox *s, struct err *err)
+/* The exit of init ends both pid namespaces, and with them every process inside. */
+static int sandbox_kill(const struct sandbox *s, struct err *err)
 {
     int r;
 
@@ -46,26 +47,28 @@ static int kill_processes(const struct sandbox *s, struct err *err)
     if (s->cgroup != NULL)
         cgroup_hurry(s->cgroup);
     if (s->cgroup != NULL && cgroup_v2_fd(s->cgroup) < 0)
-        (void)cgroup_freeze(s->cgroup, false, NULL); /* frozen tasks do not die on v1 */
+        /* on v1 a frozen task does not die of SIGKILL */
+        (void)cgroup_freeze(s->cgroup, false, NULL);
     return 0;
 }
 
 int sandbox_end(struct launcher *l, struct sandbox *s, int timeout_ms, struct err *err)
 {
-    int r = kill_processes(s, err);
+    int r = sandbox_kill(s, err);
 
     if (r < 0 || s->pidfd < 0)
         return r;
     fuse_end_here(l, s);
-    return wait_gone(s, timeout_ms, err);
+    return sandbox_wait_gone(s, timeout_ms, err);
 }
 
 /*
- * The end of an overlay whose files are kept syncs the file system below its upper layer, and would
- * be part of init's death. Held by us it outlives that, until it is known whether the files stay
- * (settle.c) or go (removal.c). Where it cannot be held, it ends as any other.
+ * Holds the root mount open beyond init's exit. Unmounting an overlay with kept files syncs the
+ * file system below its upper layer, which would delay init's exit. The fd is closed once it is
+ * known whether the files stay (settle.c) or are removed (removal.c). If it cannot be opened, the
+ * unmount happens with init's exit.
  */
-static void hold_root(struct sandbox *s)
+static void sandbox_hold_root(struct sandbox *s)
 {
     auto_close int fd = FD_NONE;
     struct statfs fs;
@@ -75,7 +78,7 @@ static void hold_root(struct sandbox *s)
         return;
     (void)snprintf(path, sizeof(path), "/proc/%d/root", (int)s->pid);
     fd = open(path, O_PATH | O_DIRECTORY | O_CLOEXEC);
-    /* Its root and not that of somebody who has got its number since: it lives. */
+    /* The process of the pidfd is alive, so its pid was not reused and this is its root. */
     if (fd >= 0 && fstatfs(fd, &fs) == 0 && fs.f_type == OVERLAYFS_SUPER_MAGIC &&
         sys_pidfd_send_signal(s->pidfd, 0) == 0)
         s->root_fd = take_fd(&fd);
@@ -88,8 +91,8 @@ int launcher_end(struct launcher *l, const char *id, struct err *err)
 
     if (s == NULL)
         return err_set(err, -ENOENT, "no sandbox %s", id);
-    hold_root(s);
-    r = kill_processes(s, err);
+    sandbox_hold_root(s);
+    r = sandbox_kill(s, err);
     if (r == 0 && s->pidfd >= 0)
         fuse_end(l, s);
     return r;
@@ -117,7 +120,7 @@ bool sandbox_ended(const struct sandbox *s)
 {
     struct pollfd p = {.fd = s->pidfd, .events = POLLIN};
 
-    return s->pidfd < 0 || (poll(&p, 1, 0) > 0 && wait_gone(s, 0, NULL) == 0);
+    return s->pidfd < 0 || (poll(&p, 1, 0) > 0 && sandbox_wait_gone(s, 0, NULL) == 0);
 }
 
 int sandbox_end_leftovers(struct launcher *l, const struct sandbox *s, struct err *err)

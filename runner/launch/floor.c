@@ -1,3 +1,5 @@
+/* The seccomp baseline as a BPF program (floor.h). Runs in the launcher, which sends the program to
+ * init. */
 #include "launch/floor.h"
 
 #include <assert.h>
@@ -18,18 +20,18 @@ enum {
     SOCKET_I386 = 359,
     SOCKETPAIR_I386 = 360,
     SOCKETCALL_I386 = 102,
-    TIOCSTI_CMD = 0x5412,   /* types into a terminal */
+    TIOCSTI_CMD = 0x5412,   /* fakes terminal input */
     TIOCLINUX_CMD = 0x541c, /* selects and pastes on a console */
-    /* Families that know no network namespace: the kernel's cryptography, and the way out of a
-     * virtual machine that is the host. */
+    /* Address families without network namespaces: the kernel's crypto API, and the socket to the
+     * hypervisor of a virtual machine that is the host. */
     FAMILY_ALG = 38,
     FAMILY_VSOCK = 40,
-    /* Huge pages are the host's: on cgroup v1 no limit of ours counts them. Who asks is told what a
-     * kernel without any tells, which programs are prepared for. */
+    /* Huge pages come from the host's pool: on cgroup v1 no limit of a sandbox counts them. The
+     * calls fail as on a kernel without huge pages, which programs are prepared for. */
     MAP_HUGETLB_FLAG = 0x40000,
     MFD_HUGETLB_FLAG = 4,
     SHM_HUGETLB_FLAG = 0x800,
-    IPC_SHMGET = 23, /* first argument of i386's ipc, beside a version in the high half */
+    IPC_SHMGET = 23, /* first argument of i386's ipc, with a version in its high half */
     OLD_MMAP_I386 = 90,
     IPC_I386 = 117,
     MMAP2_I386 = 192,
@@ -37,24 +39,24 @@ enum {
     SHMGET_I386 = 395,
     /* Of guarded sandboxes. */
     SET_ID = 06000,           /* S_ISUID and S_ISGID */
-    MAKES_FILE = 020000100,   /* O_CREAT, and what O_TMPFILE is beside O_DIRECTORY */
+    MAKES_FILE = 020000100,   /* O_CREAT, and the bit that O_TMPFILE has beside O_DIRECTORY */
     NEW_USER_NS = 0x10000000, /* CLONE_NEWUSER */
     CLONE_X86_64 = 56,
     UNSHARE_X86_64 = 272,
     CLONE_I386 = 120,
     UNSHARE_I386 = 310,
-    CLONE3_NR = 435, /* of both tables, as all that came after 423 */
+    CLONE3_NR = 435, /* the same number in both tables, as for all calls after 423 */
     OPENAT2_NR = 437,
     FCHMODAT2_NR = 452,
 };
 
-/* A call that has a mode in this argument; where `flags` is not NO_FLAGS, only when the flags in
- * that one make a file. */
+/* A call with a file mode in argument `mode`. If `flags` is not NO_FLAGS, the mode counts only when
+ * that argument's flags create a file. */
 enum { NO_FLAGS = 6 };
 struct mode_call {
     uint16_t nr;
     uint8_t mode, flags;
-    bool node; /* makes a node: refused without asking, no program needs it */
+    bool node; /* makes a device node: refused without asking init; no program needs it */
 };
 
 static const struct mode_call modes_x86_64[] = {
@@ -81,8 +83,8 @@ static const struct mode_call modes_i386[] = {
     {297, 2, NO_FLAGS, true},           /* mknodat */
 };
 
-/* Refused with EPERM. Kernel-wide effects, other sandboxes' memory or keys, or large attack surface
- * without a use inside a user namespace. */
+/* Refused with EPERM: calls with kernel-wide effects, access to other sandboxes' memory or keys, or
+ * a large attack surface without a use inside a user namespace. */
 static const uint16_t denied_x86_64[] = {
     SYS_kexec_load,
     SYS_kexec_file_load,
@@ -124,10 +126,12 @@ static const uint16_t denied_x86_64[] = {
     SYS_migrate_pages,
 };
 
-/* The same by the i386 table (arch/x86/entry/syscalls/syscall_32.tbl), and vm86, vm86old, stime,
- * clock_settime64, clock_adjtime64; and socketcall and the old mmap, whose arguments are in memory
- * where no filter sees them: libcs have used the calls of their own since 2015, and mmap2 since
- * 1999. */
+/*
+ * denied_x86_64 in numbers of the i386 table (arch/x86/entry/syscalls/syscall_32.tbl), and vm86,
+ * vm86old, stime, clock_settime64, clock_adjtime64. Also socketcall and the old mmap, whose
+ * arguments are in memory, where no filter sees them. Libcs have used the direct calls since 2015,
+ * and mmap2 since 1999.
+ */
 static const uint16_t denied_i386[] = {
     283,
     128,
@@ -181,16 +185,17 @@ enum { NUMBERS = 1024, NODES_MAX = 768 };
 #define LOAD         (BPF_LD | BPF_W | BPF_ABS)
 #define NO(error)    (SECCOMP_RET_ERRNO | (uint32_t)(error))
 
-/* Numbers of one table whose arguments are looked at. */
+/* Call numbers of one table with filtered arguments. */
 struct looked_at {
-    uint32_t ioctl, socket, socketpair, mmap, memfd_create, shmget, ipc; /* ipc: 0 = none */
-    const struct mode_call *modes; /* of guarded sandboxes; NULL = not looked at */
+    /* ipc: 0 = the table has none */
+    uint32_t ioctl, socket, socketpair, mmap, memfd_create, shmget, ipc;
+    const struct mode_call *modes; /* of guarded sandboxes; NULL = not filtered */
     size_t mode_count;
-    uint32_t ask; /* SECCOMP_RET_*: what becomes of those with set-id bits */
+    uint32_t ask; /* SECCOMP_RET_*: the action for modes with set-id bits */
 };
 
-/* Refused when this flag is in this argument. */
-static int flag(struct bpf_graph *g, unsigned argument, uint32_t value, int error)
+/* Returns a node that refuses the call when this flag is in this argument. */
+static int deny_flag(struct bpf_graph *g, unsigned argument, uint32_t value, int error)
 {
     const int test =
         bpf_test(g, BPF_JSET, value, bpf_return(g, NO(error)), bpf_return(g, SECCOMP_RET_ALLOW));
@@ -198,12 +203,12 @@ static int flag(struct bpf_graph *g, unsigned argument, uint32_t value, int erro
     return bpf_step(g, LOAD, FIELD(args) + argument * (uint32_t)sizeof(uint64_t), test);
 }
 
-static int argument(struct bpf_graph *g, unsigned i, int next)
+static int load_argument(struct bpf_graph *g, unsigned i, int next)
 {
     return bpf_step(g, LOAD, FIELD(args) + i * (uint32_t)sizeof(uint64_t), next);
 }
 
-/* Calls that would make a set-id file. */
+/* Adds the calls that would make a set-id file. */
 static void guard_modes(struct bpf_graph *g, const struct looked_at *calls, int *nodes)
 {
     const int allow = bpf_return(g, SECCOMP_RET_ALLOW);
@@ -212,20 +217,18 @@ static void guard_modes(struct bpf_graph *g, const struct looked_at *calls, int 
 
     for (size_t i = 0; i < calls->mode_count; i++) {
         const struct mode_call *c = &calls->modes[i];
-        int node = argument(g, c->mode, c->node ? deny : ask);
+        int node = load_argument(g, c->mode, c->node ? deny : ask);
 
         if (c->flags != NO_FLAGS)
-            node = argument(g, c->flags, bpf_test(g, BPF_JSET, MAKES_FILE, node, allow));
+            node = load_argument(g, c->flags, bpf_test(g, BPF_JSET, MAKES_FILE, node, allow));
         nodes[c->nr] = node;
     }
 }
 
-/*
- * What one table's numbers lead to. Arguments are looked at in their low half: the kernel ignores
- * the high one. Numbers from `unknown` on do not exist.
- */
-static int table(struct bpf_graph *g, const uint16_t *denied, size_t count,
-                 const struct looked_at *calls, uint32_t unknown)
+/* Returns the node for one table's call numbers. Arguments are compared in their low 32 bits: the
+ * kernel ignores the high ones. Numbers from `unknown` on do not exist. */
+static int floor_table(struct bpf_graph *g, const uint16_t *denied, size_t count,
+                       const struct looked_at *calls, uint32_t unknown)
 {
     const int allow = bpf_return(g, SECCOMP_RET_ALLOW), deny = bpf_return(g, NO(EPERM));
     struct bpf_span spans[NUMBERS + 2];
@@ -242,12 +245,12 @@ static int table(struct bpf_graph *g, const uint16_t *denied, size_t count,
         nodes[denied[i]] = deny;
     nodes[calls->ioctl] = bpf_step(g, LOAD, FIELD(args[1]), command);
     nodes[calls->socket] = nodes[calls->socketpair] = bpf_step(g, LOAD, FIELD(args[0]), family);
-    nodes[calls->mmap] = flag(g, 3, MAP_HUGETLB_FLAG, ENOMEM);
-    nodes[calls->memfd_create] = flag(g, 1, MFD_HUGETLB_FLAG, ENOSYS);
-    nodes[calls->shmget] = flag(g, 2, SHM_HUGETLB_FLAG, ENOMEM);
+    nodes[calls->mmap] = deny_flag(g, 3, MAP_HUGETLB_FLAG, ENOMEM);
+    nodes[calls->memfd_create] = deny_flag(g, 1, MFD_HUGETLB_FLAG, ENOSYS);
+    nodes[calls->shmget] = deny_flag(g, 2, SHM_HUGETLB_FLAG, ENOMEM);
     if (calls->ipc != 0) {
         const int get =
-            bpf_test(g, BPF_JEQ, IPC_SHMGET, flag(g, 3, SHM_HUGETLB_FLAG, ENOMEM), allow);
+            bpf_test(g, BPF_JEQ, IPC_SHMGET, deny_flag(g, 3, SHM_HUGETLB_FLAG, ENOMEM), allow);
 
         nodes[calls->ipc] =
             bpf_step(g, LOAD, FIELD(args[0]), bpf_step(g, BPF_ALU | BPF_AND | BPF_K, 0xffff, get));
@@ -285,7 +288,7 @@ size_t floor_build(struct sock_filter out[FLOOR_MAX], bool guarded)
         calls_x86_64.modes = modes_x86_64;
         calls_x86_64.mode_count = sizeof(modes_x86_64) / sizeof(modes_x86_64[0]);
         calls_x86_64.ask = SECCOMP_RET_USER_NOTIF;
-        /* The brokers know one table. */
+        /* The broker in init knows only the x86-64 table. */
         calls_i386.modes = modes_i386;
         calls_i386.mode_count = sizeof(modes_i386) / sizeof(modes_i386[0]);
         calls_i386.ask = NO(EPERM);
@@ -294,21 +297,22 @@ size_t floor_build(struct sock_filter out[FLOOR_MAX], bool guarded)
     root = bpf_return(&g, NO(ENOSYS));
     root = bpf_test(
         &g, BPF_JEQ, AUDIT_ARCH_I386,
-        table(&g, denied_i386, sizeof(denied_i386) / sizeof(denied_i386[0]), &calls_i386, 0), root);
+        floor_table(&g, denied_i386, sizeof(denied_i386) / sizeof(denied_i386[0]), &calls_i386, 0),
+        root);
     root = bpf_test(&g, BPF_JEQ, AUDIT_ARCH_X86_64,
-                    table(&g, denied_x86_64, sizeof(denied_x86_64) / sizeof(denied_x86_64[0]),
-                          &calls_x86_64, X32_BIT),
+                    floor_table(&g, denied_x86_64, sizeof(denied_x86_64) / sizeof(denied_x86_64[0]),
+                                &calls_x86_64, X32_BIT),
                     root);
     r = bpf_graph_emit(&g, bpf_step(&g, LOAD, FIELD(arch), root), out, FLOOR_MAX);
-    assert(r > 0); /* always the same two programs: they fit, or never did */
+    assert(r > 0); /* the program is one of two constants, so this is a build-time property */
     return (size_t)r;
 }
 
-/* The numbers of one table. */
+/* Returns the node for the call numbers of one table. */
 static int guard_table(struct bpf_graph *g, uint32_t clone_nr, uint32_t unshare_nr)
 {
     const int allow = bpf_return(g, SECCOMP_RET_ALLOW), unknown = bpf_return(g, NO(ENOSYS));
-    const int user = flag(g, 0, NEW_USER_NS, EPERM);
+    const int user = deny_flag(g, 0, NEW_USER_NS, EPERM);
     int node = allow;
 
     node = bpf_test(g, BPF_JEQ, clone_nr, user, node);
@@ -325,10 +329,10 @@ size_t floor_build_guard(struct sock_filter out[FLOOR_MAX])
     int root, r;
 
     bpf_graph_init(&g, nodes, NODES_MAX);
-    /* The floor lets no third architecture through. */
+    /* The baseline refuses every other architecture. */
     root = bpf_test(&g, BPF_JEQ, AUDIT_ARCH_X86_64, guard_table(&g, CLONE_X86_64, UNSHARE_X86_64),
                     guard_table(&g, CLONE_I386, UNSHARE_I386));
     r = bpf_graph_emit(&g, bpf_step(&g, LOAD, FIELD(arch), root), out, FLOOR_MAX);
-    assert(r > 0); /* always the same program */
+    assert(r > 0); /* the program is a constant */
     return (size_t)r;
 }

@@ -1,10 +1,10 @@
 #pragma once
 
 /*
- * The seccomp floor: what no policy can allow. The launcher adds it to every sandbox whatever the
- * supervisor asks for; init installs it on itself before it starts anything, so that everything
- * inside inherits it. (A filter is inherited and cannot be taken off: a narrower filter on init
- * would be a narrower filter on every process inside.)
+ * The seccomp baseline: what no policy can allow. The launcher adds it to every sandbox, whatever
+ * the supervisor requests. Init installs it on itself before it starts any process, so that all
+ * processes inherit it. A filter cannot be removed: anything narrower on init would bind every
+ * process inside.
  */
 
 #include <linux/filter.h>
@@ -14,16 +14,14 @@
 enum { FLOOR_MAX = 256 };
 
 /*
- * Writes the program; returns the number of instructions. guarded: the sandbox has a host directory
- * that it may write to as its owner, in which no set-id file may come to be. Calls that could make
- * one are then asked of init (shim/init/guard.h); those that need no asking, or where the answer
- * would be the same everywhere, are refused here.
+ * Writes the program to `out`; returns the number of instructions. guarded: the sandbox has a host
+ * directory that it may write as the directory's owner, where no set-id file may be made. Calls
+ * that could make one notify init, which decides (shim/init/guard.h). A call with only one possible
+ * answer is refused by the filter itself.
  */
 size_t floor_build(struct sock_filter out[FLOOR_MAX], bool guarded);
 
-/*
- * What a guarded sandbox's processes may not do beside, but init itself must: ask by openat2, whose
- * mode lies in memory, and make user namespaces, in which they would have all capabilities over the
- * guarded files. It is installed on each process before its execve.
- */
+/* Writes the additional filter for processes of a guarded sandbox; init itself needs these calls.
+ * It refuses openat2, whose mode is in memory, and new user namespaces, in which a process would
+ * have all capabilities over the guarded files. Init installs it on each process before execve. */
 size_t floor_build_guard(struct sock_filter out[FLOOR_MAX]);

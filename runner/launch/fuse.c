@@ -1,13 +1,14 @@
 /*
- * FUSE inside a sandbox whose policy has it. A process that waits for an answer of a FUSE server
- * cannot be killed, and a server that waits for itself would keep its sandbox's processes for ever:
- * so the connections of a sandbox are aborted when it is killed. The kernel lists all of the host's
- * in the file system fusectl, each owned by the user that it was mounted for, whom nothing but the
- * sandbox's own user namespace can map. So they are found by the id range, whatever has been
- * unmounted, moved or hidden inside.
+ * Aborts FUSE connections of a sandbox whose policy allows FUSE. A process that waits for an answer
+ * of a FUSE server cannot be killed, and a server that waits for itself would never exit. So the
+ * connections of a killed sandbox are aborted.
  *
- * There may be many, and a sandbox may take its time to end: a process of its own sees to it, as
- * the launcher has one thread.
+ * The kernel lists all connections of the host in fusectl. Each is owned by the user that mounted
+ * it, an id that only the sandbox's own user namespace maps. So connections are found by the id
+ * range, whatever is unmounted, moved or hidden inside.
+ *
+ * There may be many, and a sandbox may be slow to exit. So a child process does this, because the
+ * launcher has one thread.
  */
 #include <errno.h>
 #include <fcntl.h>
@@ -26,9 +27,11 @@
 #include "proto/syscalls.h"
 
 enum {
-    END_WAIT_MS = 10, /* from look to look */
+    END_WAIT_MS = 10, /* between two passes */
     END_LOOKS_MAX =
-        200, /* what is killed is gone after one, as a rule; what is not is others' to tell */
+        /* a killed sandbox usually exits in the first pass; one that does not is reported by the
+         * caller's own wait */
+    200,
 };
 
 int fuse_open(struct launcher *l, struct err *err)
@@ -51,13 +54,13 @@ int fuse_open(struct launcher *l, struct err *err)
     return 0;
 }
 
-static void abort_one(int dir, const char *name, uid_t base)
+static void fuse_abort_one(int dir, const char *name, uid_t base)
 {
     auto_close int fd = openat(dir, name, O_PATH | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
     struct stat st;
 
     if (fd >= 0 && fstat(fd, &st) == 0 && st.st_uid >= base && st.st_uid - base < IDRANGE_SIZE)
-        (void)file_poke_at(fd, "abort", "1"); /* gone in between: nothing to end */
+        (void)file_poke_at(fd, "abort", "1"); /* ENOENT: the connection ended meanwhile */
 }
 
 void fuse_abort(struct launcher *l, uid_t base)
@@ -66,11 +69,11 @@ void fuse_abort(struct launcher *l, uid_t base)
     const struct dirent *e;
 
     if (base == 0 || fuse_open(l, NULL) < 0)
-        return; /* no sandbox has any */
+        return; /* the host has no FUSE, so no sandbox has connections */
     d = dir_open(l->fusectl, ".");
     while (d != NULL && (e = dir_next(d)) != NULL)
         if (e->d_type == DT_DIR)
-            abort_one(dirfd(d), e->d_name, base);
+            fuse_abort_one(dirfd(d), e->d_name, base);
 }
 
 void fuse_end_here(struct launcher *l, const struct sandbox *s)
@@ -79,7 +82,8 @@ void fuse_end_here(struct launcher *l, const struct sandbox *s)
 
     if (!s->fuse)
         return;
-    /* Again, because what runs until its own SIGKILL comes may make another one. */
+    /* Repeated, because a process that runs until its own SIGKILL arrives may make a new
+     * connection. */
     for (int i = 0; i < END_LOOKS_MAX; i++) {
         fuse_abort(l, s->ids.base);
         if (poll(&p, 1, END_WAIT_MS) > 0)
@@ -87,7 +91,7 @@ void fuse_end_here(struct launcher *l, const struct sandbox *s)
     }
 }
 
-static _Noreturn void ender(const struct launcher *l, const struct sandbox *s)
+static _Noreturn void fuse_ender(const struct launcher *l, const struct sandbox *s)
 {
     enum { FUSECTL, PIDFD, COUNT };
     int fds[COUNT] = {l->fusectl, s->pidfd};
@@ -97,7 +101,7 @@ static _Noreturn void ender(const struct launcher *l, const struct sandbox *s)
     if (removal_keep_only(fds, COUNT, 0) < 0)
         _exit(1);
     (void)signal(SIGTERM, SIG_DFL);
-    (void)signal(SIGINT, SIG_IGN); /* ^C is for all of a terminal's */
+    (void)signal(SIGINT, SIG_IGN); /* a terminal sends SIGINT to its whole process group */
     (void)prctl(PR_SET_NAME, "rind-fuse");
     own.fusectl = FUSECTL;
     fuse_end_here(&own, &its);
@@ -113,7 +117,7 @@ void fuse_end(struct launcher *l, const struct sandbox *s)
     if (removal_has_room(l))
         pid = fork();
     if (pid == 0)
-        ender(l, s);
+        fuse_ender(l, s);
     if (pid > 0)
         removal_keep(l, pid, NULL);
     else

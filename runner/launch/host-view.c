@@ -26,10 +26,10 @@ enum {
     NOBODY = 65534,
     FILE_MAX = 1 << 20, /* bytes of one copied file */
     TREES_MAX = 256,    /* after expansion of patterns */
-    USER = 1000,        /* "user" in passwd below */
+    USER = 1000,        /* uid of "user" in passwd below */
 };
 
-/* Bounded, whatever is listed: it is the kernel's memory. */
+/* Limits of the tmpfs, because a long list would otherwise take unlimited kernel memory. */
 #define SKELETON_SIZE   "16m"
 #define SKELETON_INODES "2048"
 
@@ -45,9 +45,9 @@ void host_layers_close(struct host_layers *h)
             (void)close(take_fd(fds[i]));
 }
 
-/* ---- as anybody ---- */
+/* ---- acting as nobody ---- */
 
-/* Whether modes and owners of files count for us. */
+/* True if file modes and owners bind this thread: it has none of the overriding capabilities. */
 static bool is_weak(void)
 {
     static const cap_value_t strong[] = {CAP_DAC_OVERRIDE, CAP_DAC_READ_SEARCH, CAP_FOWNER};
@@ -82,7 +82,7 @@ static int as_nobody(int (*call)(void *), void *data)
     return rights_do(NOBODY, NOBODY, NULL, 0, call_weak, &w);
 }
 
-/* ---- what is made for the sandbox ---- */
+/* ---- files made for the sandbox ---- */
 
 /* clang-format off */
 static const struct {
@@ -95,7 +95,7 @@ static const struct {
     {"home/user",  0755,  USER},
     {"mnt",        0755,  0},
     {"opt",        0755,  0},
-    {"root",       0755,  0}, /* the overlay reads it as nobody, too */
+    {"root",       0755,  0}, /* readable, because the overlay reads it as nobody, too */
     {"run",        0755,  0},
     {"srv",        0755,  0},
     {"tmp",        01777, 0},
@@ -134,10 +134,8 @@ struct skeleton {
     size_t trees;
 };
 
-/*
- * The directory that holds path, and path's last name. Through no link: the skeleton has copies of
- * the host's, which lead anywhere when we follow them.
- */
+/* Opens the directory that contains path; *ret_name is path's last component. Follows no link: the
+ * skeleton has copies of the host's links, whose targets would be resolved outside of it. */
 static int open_parent(const struct skeleton *s, const char *path, const char **ret_name)
 {
     const char *slash = strrchr(path, '/');
@@ -150,14 +148,14 @@ static int open_parent(const struct skeleton *s, const char *path, const char **
     return sys_openat2(s->view, parent, O_PATH | O_DIRECTORY, 0, OPEN_PLAIN);
 }
 
-static int own(const struct skeleton *s, int dir, const char *name, uid_t owner)
+static int path_chown(const struct skeleton *s, int dir, const char *name, uid_t owner)
 {
     return fchownat(dir, name, s->base + owner, s->base + owner, AT_SYMLINK_NOFOLLOW) < 0 ? -errno
                                                                                           : 0;
 }
 
-/* Everything in the skeleton can be read by anybody, as whom the overlay reads it: whatever our own
- * umask is. 0 also when something is there. */
+/* Makes a directory, readable by everyone whatever the umask is, because the overlay reads it as
+ * nobody. Returns 0 also if the path exists. */
 static int make_dir(const struct skeleton *s, const char *path, mode_t mode, uid_t owner)
 {
     const char *name;
@@ -169,10 +167,10 @@ static int make_dir(const struct skeleton *s, const char *path, mode_t mode, uid
         return errno == EEXIST ? 0 : -errno;
     if (fchmodat(dir, name, mode, 0) < 0)
         return -errno;
-    return own(s, dir, name, owner);
+    return path_chown(s, dir, name, owner);
 }
 
-/* The directories above. */
+/* Makes the missing directories above path. */
 static int make_parents(const struct skeleton *s, const char *path)
 {
     char part[PATH_MAX];
@@ -189,7 +187,8 @@ static int make_parents(const struct skeleton *s, const char *path)
     return 0;
 }
 
-/* Not where something is: what is made for the sandbox goes before what is the host's. */
+/* Writes a file unless the path exists: files made for the sandbox take precedence over the host's.
+ */
 static int write_text(const struct skeleton *s, const char *path, const char *text, size_t len)
 {
     const char *name;
@@ -205,7 +204,7 @@ static int write_text(const struct skeleton *s, const char *path, const char *te
     if (fchmod(fd, 0644) < 0)
         return -errno;
     r = len > 0 ? write_all(fd, text, len) : 0;
-    return r < 0 ? r : own(s, dir, name, 0);
+    return r < 0 ? r : path_chown(s, dir, name, 0);
 }
 
 static int make_link(const struct skeleton *s, const char *path, const char *target)
@@ -217,11 +216,12 @@ static int make_link(const struct skeleton *s, const char *path, const char *tar
         return dir;
     if (symlinkat(target, dir, name) < 0)
         return errno == EEXIST ? 0 : -errno;
-    return own(s, dir, name, 0);
+    return path_chown(s, dir, name, 0);
 }
 
-/* An attribute of the skeleton's that overlay reads. */
-static int mark(const struct skeleton *s, const char *path, const char *attr, const char *value)
+/* Sets an xattr on a directory of the skeleton that overlayfs reads. */
+static int dir_set_xattr(const struct skeleton *s, const char *path, const char *attr,
+                         const char *value)
 {
     auto_close int fd =
         sys_openat2(s->view, path, O_RDONLY | O_DIRECTORY | O_NOFOLLOW, 0, OPEN_PLAIN);
@@ -242,22 +242,22 @@ static int make_own(const struct skeleton *s)
     return r < 0 ? r : make_link(s, "var/run", "../run");
 }
 
-/* ---- what is the host's ---- */
+/* ---- files of the host ---- */
 
-/* Through no link, and not out of the file system that the layer shows: overlay does not look below
- * other mounts. A link in the last place is opened itself. */
+/* Opens a path of the host without following links and without crossing into other mounts, which
+ * overlayfs does not see. A link in the last component is opened itself. */
 static int open_host(const struct skeleton *s, const char *path, int flags, uint64_t resolve)
 {
     return sys_openat2(s->root, path, flags | O_NOFOLLOW | O_CLOEXEC, 0, OPEN_PLAIN | resolve);
 }
 
-/* Whether it is us who have no room: everything else leaves out what is listed. */
-static bool is_ours(int code)
+/* True if rind has run out of memory or fds. Any other error leaves out the listed path. */
+static bool is_out_of_resources(int code)
 {
     return code == -ENOMEM || code == -EMFILE || code == -ENFILE;
 }
 
-static int copy_link(const struct skeleton *s, int fd, const char *path)
+static int host_copy_link(const struct skeleton *s, int fd, const char *path)
 {
     char target[PATH_MAX];
     ssize_t n = readlinkat(fd, "", target, sizeof(target) - 1);
@@ -268,15 +268,16 @@ static int copy_link(const struct skeleton *s, int fd, const char *path)
     return make_link(s, path, target);
 }
 
-/* path is below one that begins with a slash: of the layer's root. */
-static int redirect(const struct skeleton *s, const char *path)
+/* Makes a directory that redirects to the host's path. In the caller's buffer the path is preceded
+ * by a slash: path - 1 is the absolute path in the layer. */
+static int dir_redirect(const struct skeleton *s, const char *path)
 {
     int r = make_dir(s, path, 0755, 0);
 
-    return r < 0 ? r : mark(s, path, "trusted.overlay.redirect", path - 1);
+    return r < 0 ? r : dir_set_xattr(s, path, "trusted.overlay.redirect", path - 1);
 }
 
-/* The directory or the link; -ENOENT also for what is neither. */
+/* Opens a directory or a link; -ENOENT for any other type. */
 static int open_tree_of(int root, const char *path, struct stat *st)
 {
     auto_close int fd =
@@ -301,7 +302,7 @@ int host_tree_check(const char *path)
     return fd < 0 ? fd : 0;
 }
 
-/* path: without its leading slash, which stands before it. */
+/* path has no leading slash, but its buffer has one just before it. */
 static int share_tree(struct skeleton *s, const char *path)
 {
     struct stat st;
@@ -310,7 +311,8 @@ static int share_tree(struct skeleton *s, const char *path)
 
     if (fd == -EXDEV && strcmp(path, "usr") == 0)
         return fd;
-    /* Not there, behind a link, or another file system: it is left out, as `rind doctor` says. */
+    /* A missing tree, one behind a link, and one on another file system are left out; `rind doctor`
+     * reports them. */
     if (fd == -ENOENT || fd == -ELOOP || fd == -EXDEV)
         return 0;
     if (fd < 0)
@@ -319,11 +321,11 @@ static int share_tree(struct skeleton *s, const char *path)
         return -E2BIG;
     r = make_parents(s, path);
     if (r == 0)
-        r = S_ISLNK(st.st_mode) ? copy_link(s, fd, path) : redirect(s, path);
+        r = S_ISLNK(st.st_mode) ? host_copy_link(s, fd, path) : dir_redirect(s, path);
     return r;
 }
 
-/* "/etc/java*" */
+/* Shares the trees that match a pattern in the last component, such as "/etc/java*". */
 static int share_matches(struct skeleton *s, const char *pattern)
 {
     auto_ptr(dir_close) DIR *d = NULL;
@@ -350,9 +352,9 @@ static int share_matches(struct skeleton *s, const char *pattern)
     return r == 0 ? -errno : r;
 }
 
-/* Whether the host has a link on the way to path, or something else that is no directory: then it
- * has nothing there, and a directory in its place would hide what it has. */
-static bool is_led_away(const struct skeleton *s, const char *path)
+/* True if on the host a component above path is a link or not a directory. Then the host has no
+ * such path, and a directory made in the skeleton would hide the link's target. */
+static bool is_behind_link(const struct skeleton *s, const char *path)
 {
     char parent[PATH_MAX];
     auto_close int fd = FD_NONE;
@@ -365,16 +367,16 @@ static bool is_led_away(const struct skeleton *s, const char *path)
     return fstat(fd, &st) < 0 || !S_ISDIR(st.st_mode);
 }
 
-/* A whiteout, also where the host has nothing yet. What the skeleton has there itself shows nothing
- * else. */
-static int hide(const struct skeleton *s, const char *path)
+/* Makes a whiteout, even where the host has no file yet. If the skeleton has a directory there
+ * itself, it is made opaque. */
+static int path_hide(const struct skeleton *s, const char *path)
 {
     const char *name;
     auto_close int dir = FD_NONE;
     struct stat st;
     int r;
 
-    if (is_led_away(s, path))
+    if (is_behind_link(s, path))
         return 0;
     r = make_parents(s, path);
     if (r < 0)
@@ -386,10 +388,10 @@ static int hide(const struct skeleton *s, const char *path)
         return 0;
     if (errno != EEXIST || fstatat(dir, name, &st, AT_SYMLINK_NOFOLLOW) < 0)
         return -errno;
-    return S_ISDIR(st.st_mode) ? mark(s, path, "trusted.overlay.opaque", "y") : 0;
+    return S_ISDIR(st.st_mode) ? dir_set_xattr(s, path, "trusted.overlay.opaque", "y") : 0;
 }
 
-/* The files of the list, opened as anybody; negative where that cannot be. */
+/* The listed files, opened as nobody: an fd or a negative errno each. */
 struct host_files {
     const struct skeleton *s;
     int fds[HOST_ROOTFS_LIST_MAX]; /* owned */
@@ -405,8 +407,8 @@ static int open_files(void *data)
     return 0;
 }
 
-/* What everybody may read, and is small enough for a file of /etc. */
-static int copy_text(const struct skeleton *s, int fd, const char *path)
+/* Copies a regular file that everyone may read and that is at most FILE_MAX long. */
+static int host_copy_text(const struct skeleton *s, int fd, const char *path)
 {
     auto_free char *text = NULL;
     struct stat st;
@@ -419,31 +421,31 @@ static int copy_text(const struct skeleton *s, int fd, const char *path)
         return 0;
     r = file_read_fd(fd, FILE_MAX, &text, &len, NULL);
     if (r < 0)
-        return is_ours(r) ? r : 0;
+        return is_out_of_resources(r) ? r : 0;
     r = make_parents(s, path);
     return r < 0 ? r : write_text(s, path, text, len);
 }
 
-/* fd: the file as anybody opens it, or why not. Of a link the link is copied, of what is missing or
- * closed nothing. */
-static int copy_file(const struct skeleton *s, int fd, const char *path)
+/* fd: the file opened as nobody, or a negative errno. A link is copied as a link. A missing or
+ * unreadable file is left out. */
+static int host_copy_file(const struct skeleton *s, int fd, const char *path)
 {
     auto_close int link = FD_NONE;
     struct stat st;
     int r;
 
     if (fd >= 0)
-        return copy_text(s, fd, path);
+        return host_copy_text(s, fd, path);
     if (fd != -ELOOP)
-        return is_ours(fd) ? fd : 0;
+        return is_out_of_resources(fd) ? fd : 0;
     link = open_host(s, path, O_PATH, 0);
     if (link < 0 || fstat(link, &st) < 0 || !S_ISLNK(st.st_mode))
-        return is_ours(link) ? link : 0;
+        return is_out_of_resources(link) ? link : 0;
     r = make_parents(s, path);
-    return r < 0 ? r : copy_link(s, link, path);
+    return r < 0 ? r : host_copy_link(s, link, path);
 }
 
-static int copy_files(const struct skeleton *s, const char **ret_failed)
+static int host_copy_files(const struct skeleton *s, const char **ret_failed)
 {
     struct host_files files = {.s = s};
     int r = as_nobody(open_files, &files);
@@ -451,7 +453,7 @@ static int copy_files(const struct skeleton *s, const char **ret_failed)
     for (size_t i = 0; i < files.count; i++) {
         if (r == 0) {
             *ret_failed = s->list->files[i];
-            r = copy_file(s, files.fds[i], *ret_failed + 1);
+            r = host_copy_file(s, files.fds[i], *ret_failed + 1);
         }
         if (files.fds[i] >= 0)
             (void)close(files.fds[i]);
@@ -459,7 +461,7 @@ static int copy_files(const struct skeleton *s, const char **ret_failed)
     return r;
 }
 
-static int fail(struct err *err, int code, const char *path)
+static int skeleton_error(struct err *err, int code, const char *path)
 {
     if (code == -EXDEV)
         return err_set(err, code,
@@ -477,19 +479,19 @@ static int make_shared(struct skeleton *s, struct err *err)
     const char *failed = "/etc";
     int r;
 
-    /* First: in a place that is hidden nothing else can be made. */
+    /* Whiteouts come first: nothing else can be made at a hidden path. */
     for (char **p = s->list->hidden; *p != NULL; p++) {
-        r = hide(s, *p + 1);
+        r = path_hide(s, *p + 1);
         if (r < 0)
-            return fail(err, r, *p);
+            return skeleton_error(err, r, *p);
     }
     for (char **p = s->list->trees; *p != NULL; p++) {
         r = strchr(*p, '*') != NULL ? share_matches(s, *p) : share_tree(s, *p + 1);
         if (r < 0)
-            return fail(err, r, *p);
+            return skeleton_error(err, r, *p);
     }
-    r = copy_files(s, &failed);
-    return r < 0 ? fail(err, r, failed) : 0;
+    r = host_copy_files(s, &failed);
+    return r < 0 ? skeleton_error(err, r, failed) : 0;
 }
 
 static int make_tmpfs(void)
@@ -508,7 +510,7 @@ static int make_tmpfs(void)
     return r < 0 ? r : sys_fsmount(fs, MOUNT_ATTR_NOSUID | MOUNT_ATTR_NOEXEC);
 }
 
-/* Opaque: a directory of this name in the host's root is not part of it. */
+/* The view is opaque: a directory of this name in the host's root does not show through. */
 static int open_view(int skeleton, uid_t base)
 {
     auto_close int fd = FD_NONE;
@@ -541,14 +543,14 @@ int host_skeleton_make(const struct host_rootfs *list, int root, uid_t base, str
 }
 
 /* FNV-1a. */
-static void stir(uint64_t *hash, uint64_t value)
+static void hash_add(uint64_t *hash, uint64_t value)
 {
     for (int i = 0; i < 64; i += 8)
         *hash = (*hash ^ ((value >> i) & 0xff)) * 0x100000001b3;
 }
 
-/* Of a pattern the directory that it is looked for in. */
-static void stir_path(uint64_t *hash, int root, const char *path)
+/* Adds a path's stat to the hash; for a pattern, that of the directory that it is matched in. */
+static void hash_add_path(uint64_t *hash, int root, const char *path)
 {
     const char *star = strchr(path, '*');
     struct stat st;
@@ -558,19 +560,20 @@ static void stir_path(uint64_t *hash, int root, const char *path)
     (void)snprintf(dir, sizeof(dir), "%.*s",
                    star != NULL ? (int)(strrchr(path, '/') - path) : (int)strlen(path), path);
     r = fstatat(root, dir[0] != '\0' ? dir + 1 : ".", &st, AT_SYMLINK_NOFOLLOW);
-    stir(hash, r < 0 ? (uint64_t)errno : 0);
+    hash_add(hash, r < 0 ? (uint64_t)errno : 0);
     if (r < 0)
         return;
-    stir(hash, st.st_dev);
-    stir(hash, st.st_ino);
-    stir(hash, st.st_mode);
-    stir(hash, (uint64_t)st.st_size);
-    stir(hash, (uint64_t)st.st_ctim.tv_sec);
-    stir(hash, (uint64_t)st.st_ctim.tv_nsec);
+    hash_add(hash, st.st_dev);
+    hash_add(hash, st.st_ino);
+    hash_add(hash, st.st_mode);
+    hash_add(hash, (uint64_t)st.st_size);
+    hash_add(hash, (uint64_t)st.st_ctim.tv_sec);
+    hash_add(hash, (uint64_t)st.st_ctim.tv_nsec);
 }
 
-/* Whether the way to path is open, and leads through directories. */
-static void stir_way(uint64_t *hash, int root, const char *path)
+/* Adds the directories above path to the hash, as a changed one can make the path reachable or not.
+ */
+static void hash_add_parents(uint64_t *hash, int root, const char *path)
 {
     char part[PATH_MAX];
 
@@ -579,14 +582,14 @@ static void stir_way(uint64_t *hash, int root, const char *path)
 
         (void)snprintf(part, sizeof(part), "%.*s", (int)(slash - path - 1), path + 1);
         (void)fstatat(root, part, &st, AT_SYMLINK_NOFOLLOW);
-        stir(hash, st.st_dev);
-        stir(hash, st.st_ino);
-        stir(hash, st.st_mode);
+        hash_add(hash, st.st_dev);
+        hash_add(hash, st.st_ino);
+        hash_add(hash, st.st_mode);
     }
 }
 
-/* Most paths have the way of the one before. */
-static bool same_way(const char *a, const char *b)
+/* Most paths in the lists have the parent of their predecessor, which is hashed already. */
+static bool has_same_parent(const char *a, const char *b)
 {
     const size_t len = (size_t)(strrchr(a, '/') - a);
 
@@ -601,9 +604,9 @@ uint64_t host_skeleton_stamp(const struct host_rootfs *list, int root)
 
     for (size_t i = 0; i < sizeof(lists) / sizeof(lists[0]); i++)
         for (char *const *p = lists[i]; *p != NULL; p++) {
-            if (!same_way(*p, last))
-                stir_way(&hash, root, *p);
-            stir_path(&hash, root, *p);
+            if (!has_same_parent(*p, last))
+                hash_add_parents(&hash, root, *p);
+            hash_add_path(&hash, root, *p);
             last = *p;
         }
     return hash;
@@ -611,7 +614,8 @@ uint64_t host_skeleton_stamp(const struct host_rootfs *list, int root)
 
 /* ---- the overlay ---- */
 
-/* The kernel keeps the rights of who creates an overlay, and checks with them from then on. */
+/* The kernel saves the credentials of the thread that creates an overlay, and checks its accesses
+ * to the layers with them. */
 static int create_fs(void *data)
 {
     return sys_fsconfig(*(int *)data, FSCONFIG_CMD_CREATE, NULL, NULL, 0);

@@ -1,8 +1,5 @@
-/*
- * Owns: nothing. Runs in: the launcher. Called by: the steps that mount something id-mapped.
- *
- * The maps of a sandbox's user namespace, and user namespaces that only carry the map of a mount.
- */
+/* The maps of a sandbox's user namespace, and user namespaces that exist only to carry the id map
+ * of a mount. Runs in the launcher; called by the steps that mount with an id map. */
 #include <assert.h>
 #include <errno.h>
 #include <fcntl.h>
@@ -43,21 +40,20 @@ int idmap_write(pid_t pid, uid_t base, struct err *err)
 
 enum { HOLDER_STACK = 16 << 10 };
 
-/* One line of a map: `count` ids from `from` on are those from `to` on. */
+/* One line of a map: `count` ids starting at `from` are mapped to those starting at `to`. */
 struct extent {
     uint32_t from, to, count;
 };
 
-enum { EXTENTS_MAX = 3, EXTENT_TEXT = 36 /* three numbers of ten digits, with what is between */ };
+enum { EXTENTS_MAX = 3, EXTENT_TEXT = 36 /* three numbers of ten digits, with separators */ };
 
-/* The lines of a uid or gid map; they must not overlap, neither on their left nor on their right.
- */
+/* The lines of a uid or gid map. They must not overlap, neither in `from` nor in `to`. */
 struct map {
     struct extent extents[EXTENTS_MAX];
     size_t count;
 };
 
-/* A line of no ids is left out: the kernel refuses it. */
+/* An empty range is left out: the kernel refuses it. */
 static void map_add(struct map *m, uint32_t from, uint32_t to, uint32_t count)
 {
     assert(m->count < EXTENTS_MAX);
@@ -65,7 +61,7 @@ static void map_add(struct map *m, uint32_t from, uint32_t to, uint32_t count)
         m->extents[m->count++] = (struct extent){from, to, count};
 }
 
-/* In one write, as the kernel wants it. */
+/* The kernel accepts a map only in a single write. */
 static int map_write(pid_t pid, const char *file, const struct map *m)
 {
     char text[EXTENTS_MAX * EXTENT_TEXT];
@@ -77,21 +73,21 @@ static int map_write(pid_t pid, const char *file, const struct map *m)
     return write_map(pid, file, text);
 }
 
-/* Waits to be killed. In the launcher's memory: system calls only, and no signal comes (all are
- * blocked), so that nothing of the launcher's is written to, errno included. */
-static int hold(void *arg)
+/* Waits to be killed. It runs in the launcher's memory: it makes system calls only, and all signals
+ * are blocked, so that it changes nothing, not even errno. */
+static int holder_main(void *arg)
 {
     const pid_t launcher = (pid_t)(intptr_t)arg;
 
-    /* Whoever kills the launcher now must not leave us behind. */
+    /* The child must not outlive a launcher that is killed at this moment. */
     if (prctl(PR_SET_PDEATHSIG, SIGKILL, 0, 0, 0) == 0 && getppid() == launcher)
         for (;;)
             (void)pause();
     _exit(1);
 }
 
-/* A process that is in a new user namespace and shares our memory: a copy of it, which takes longer
- * than all the rest, would never be used. Its pid, or a negative errno. */
+/* Clones a process into a new user namespace. It shares the launcher's memory, because copying the
+ * page tables would take longer than all the rest. Returns its pid or a negative errno. */
 static pid_t holder_start(char stack[HOLDER_STACK])
 {
     sigset_t all, old;
@@ -99,14 +95,14 @@ static pid_t holder_start(char stack[HOLDER_STACK])
 
     (void)sigfillset(&all);
     (void)sigprocmask(SIG_SETMASK, &all, &old);
-    pid = clone(hold, stack + HOLDER_STACK, CLONE_NEWUSER | CLONE_VM | SIGCHLD,
+    pid = clone(holder_main, stack + HOLDER_STACK, CLONE_NEWUSER | CLONE_VM | SIGCHLD,
                 (void *)(intptr_t)getpid());
     pid = pid < 0 ? -errno : pid;
     (void)sigprocmask(SIG_SETMASK, &old, NULL);
     return pid;
 }
 
-static int namespace_with(const struct map *uids, const struct map *gids, struct err *err)
+static int userns_make(const struct map *uids, const struct map *gids, struct err *err)
 {
     _Alignas(16) char stack[HOLDER_STACK];
     char path[64];
@@ -134,7 +130,7 @@ static int namespace_with(const struct map *uids, const struct map *gids, struct
     return fd;
 }
 
-/* All ids of the host's own users to themselves, but for one. */
+/* Maps all ids below the pool to themselves, except one. */
 static struct map map_owner(uint32_t host_id, uint32_t to)
 {
     const uint32_t below = host_id < IDRANGE_FIRST ? host_id : IDRANGE_FIRST;
@@ -151,7 +147,7 @@ int idmap_owner(uid_t host_uid, uid_t to_uid, gid_t host_gid, gid_t to_gid, stru
 {
     const struct map uids = map_owner(host_uid, to_uid), gids = map_owner(host_gid, to_gid);
 
-    return namespace_with(&uids, &gids, err);
+    return userns_make(&uids, &gids, err);
 }
 
 int idmap_range(uid_t from, uid_t to, struct err *err)
@@ -159,7 +155,7 @@ int idmap_range(uid_t from, uid_t to, struct err *err)
     struct map m = {.count = 0};
 
     map_add(&m, from, to, IDRANGE_SIZE);
-    return namespace_with(&m, &m, err);
+    return userns_make(&m, &m, err);
 }
 
 int idmap_layers(uid_t to, struct err *err)
@@ -168,5 +164,5 @@ int idmap_layers(uid_t to, struct err *err)
 
     map_add(&m, 0, 0, 1);
     map_add(&m, IDRANGE_LAYERS, to, IDRANGE_SIZE);
-    return namespace_with(&m, &m, err);
+    return userns_make(&m, &m, err);
 }

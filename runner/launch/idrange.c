@@ -17,9 +17,11 @@
 #include "base/number.h"
 
 enum {
-    NAME_LEN = 16,      /* a decimal uid and its NUL */
-    LOCK_TRIES = 100,   /* how often a file may be swapped under us before we call the slot busy */
-    RETAKE_TRIES = 200, /* for a range that is ours: others hold it for a moment, such as a sweep */
+    NAME_LEN = 16, /* a decimal uid and its NUL */
+    /* how often the file may be replaced before its lock before the slot counts as busy */
+    LOCK_TRIES = 100,
+    /* for the caller's own range, which another process locks briefly, for example in a sweep */
+    RETAKE_TRIES = 200,
     RETAKE_PAUSE_NSEC = 1000000,
 };
 
@@ -37,12 +39,10 @@ static void slot_name(uid_t base, char name[static NAME_LEN])
     (void)snprintf(name, NAME_LEN, "%u", (unsigned)base);
 }
 
-/*
- * Opens and locks the range's file. The name can be unlinked and made anew between our open and our
- * lock (idrange_release), so the lock counts only when the name still leads to the locked file.
- * -EBUSY when somebody holds it.
- */
-static int lock_file(int registry_fd, const char *name, struct stat *ret_st, struct err *err)
+/* Opens and locks the range's file. The file can be unlinked and made again between open and flock
+ * (idrange_release). So the lock counts only if the name still refers to the locked file. -EBUSY
+ * when another process holds the lock. */
+static int slot_lock_file(int registry_fd, const char *name, struct stat *ret_st, struct err *err)
 {
     for (int i = 0; i < LOCK_TRIES; i++) {
         auto_close int fd = FD_NONE;
@@ -65,7 +65,7 @@ static int lock_file(int registry_fd, const char *name, struct stat *ret_st, str
     return -EBUSY;
 }
 
-/* Whether the range that starts at base touches one of the sorted ranges. */
+/* True if the range that starts at base overlaps one of the sorted ranges. */
 static bool is_avoided(uid_t base, const struct idrange_avoid *avoid, size_t count)
 {
     uint32_t last = base + (IDRANGE_SIZE - 1);
@@ -82,15 +82,15 @@ static bool is_avoided(uid_t base, const struct idrange_avoid *avoid, size_t cou
     return low < count && avoid[low].first <= last;
 }
 
-/* 0 and *ret, or -EBUSY when it is held or reserved. */
-static int try_slot(int registry_fd, uid_t base, struct idrange *ret, struct err *err)
+/* Returns 0 and sets *ret, or -EBUSY when the range is locked or reserved. */
+static int slot_try(int registry_fd, uid_t base, struct idrange *ret, struct err *err)
 {
     char name[NAME_LEN];
     struct stat st;
     int fd;
 
     slot_name(base, name);
-    fd = lock_file(registry_fd, name, &st, err);
+    fd = slot_lock_file(registry_fd, name, &st, err);
     if (fd < 0)
         return fd;
     if (st.st_size > 0) {
@@ -101,15 +101,15 @@ static int try_slot(int registry_fd, uid_t base, struct idrange *ret, struct err
     return 0;
 }
 
-/* One of `count` slots from `first` on. */
-static int take_of(int registry_fd, unsigned first, unsigned count,
-                   const struct idrange_avoid *avoid, size_t avoid_count, struct idrange *ret,
-                   struct err *err)
+/* Takes one of `count` slots, starting at slot `first`. */
+static int slots_take(int registry_fd, unsigned first, unsigned count,
+                      const struct idrange_avoid *avoid, size_t avoid_count, struct idrange *ret,
+                      struct err *err)
 {
     unsigned start;
 
-    /* A random first slot: starts at the same moment rarely try the same one. Early in a boot the
-     * kernel may have no entropy yet; any number does. */
+    /* The first slot is random, so that simultaneous starts rarely try the same one. Early in a
+     * boot the kernel may have no entropy; any number works then. */
     if (getrandom(&start, sizeof(start), GRND_NONBLOCK) != (ssize_t)sizeof(start))
         start = (unsigned)getpid();
     for (unsigned i = 0; i < count; i++) {
@@ -118,7 +118,7 @@ static int take_of(int registry_fd, unsigned first, unsigned count,
 
         if (is_avoided(base, avoid, avoid_count))
             continue;
-        r = try_slot(registry_fd, base, ret, err);
+        r = slot_try(registry_fd, base, ret, err);
         if (r != -EBUSY)
             return r;
     }
@@ -131,23 +131,24 @@ static int take_of(int registry_fd, unsigned first, unsigned count,
 int idrange_take(int registry_fd, const struct idrange_avoid *avoid, size_t avoid_count,
                  struct idrange *ret, struct err *err)
 {
-    return take_of(registry_fd, 0, IDRANGE_COUNT - IDRANGE_GUARDED, avoid, avoid_count, ret, err);
+    return slots_take(registry_fd, 0, IDRANGE_COUNT - IDRANGE_GUARDED, avoid, avoid_count, ret,
+                      err);
 }
 
 int idrange_take_guarded(int registry_fd, const struct idrange_avoid *avoid, size_t avoid_count,
                          struct idrange *ret, struct err *err)
 {
-    return take_of(registry_fd, IDRANGE_COUNT - IDRANGE_GUARDED, IDRANGE_GUARDED, avoid,
-                   avoid_count, ret, err);
+    return slots_take(registry_fd, IDRANGE_COUNT - IDRANGE_GUARDED, IDRANGE_GUARDED, avoid,
+                      avoid_count, ret, err);
 }
 
-/* 0 = the file says `owner` or nothing, -EPERM = it says something else. */
-static int check_owner(int fd, const char *owner)
+/* Returns 0 if the file contains `owner` or is empty, -EPERM if it contains another owner. */
+static int slot_check_owner(int fd, const char *owner)
 {
     char text[IDRANGE_OWNER_MAX + 1];
     ssize_t n;
 
-    /* pread: the offset belongs to the open file description that init shares. */
+    /* pread, because init shares the file offset of this open file description. */
     n = pread(fd, text, sizeof(text), 0);
     if (n < 0)
         return -errno;
@@ -158,16 +159,16 @@ static int check_owner(int fd, const char *owner)
     return 0;
 }
 
-/* With patience where nobody but a sweep can hold it for long. */
-static int lock_own_file(int registry_fd, const char *name, bool patient, struct stat *ret_st,
-                         struct err *err)
+/* Retries if `patient`: then only a sweep can hold the lock, and only briefly. */
+static int slot_lock_own_file(int registry_fd, const char *name, bool patient, struct stat *ret_st,
+                              struct err *err)
 {
     const struct timespec pause = {.tv_nsec = RETAKE_PAUSE_NSEC};
-    int fd = lock_file(registry_fd, name, ret_st, err);
+    int fd = slot_lock_file(registry_fd, name, ret_st, err);
 
     for (int i = 0; fd == -EBUSY && patient && i < RETAKE_TRIES; i++) {
         (void)nanosleep(&pause, NULL);
-        fd = lock_file(registry_fd, name, ret_st, err);
+        fd = slot_lock_file(registry_fd, name, ret_st, err);
     }
     return fd;
 }
@@ -185,12 +186,12 @@ int idrange_retake(int registry_fd, uid_t base, const char *owner, struct idrang
         return err_set(err, -EINVAL, "%u does not start an id range", (unsigned)base);
 
     slot_name(base, name);
-    fd = lock_own_file(registry_fd, name, owner != NULL, &st, err);
+    fd = slot_lock_own_file(registry_fd, name, owner != NULL, &st, err);
     if (fd == -EBUSY)
         return err_set(err, -EBUSY, "id range %s is in use", name);
     if (fd < 0)
         return fd;
-    r = check_owner(fd, owner);
+    r = slot_check_owner(fd, owner);
     if (r == -EPERM)
         return err_set(err, r, "id range %s is kept for another sandbox", name);
     if (r < 0)
@@ -200,8 +201,8 @@ int idrange_retake(int registry_fd, uid_t base, const char *owner, struct idrang
     return 0;
 }
 
-/* Opens the range's file for writing; it must be the one that we hold the lock of. */
-static int open_locked(int registry_fd, const struct idrange *r, const char *name)
+/* Opens the range's file for writing. It must be the file that r->lock_fd has locked. */
+static int slot_open_locked(int registry_fd, const struct idrange *r, const char *name)
 {
     auto_close int fd = FD_NONE;
     struct stat held, named;
@@ -216,8 +217,8 @@ static int open_locked(int registry_fd, const struct idrange *r, const char *nam
     return take_fd(&fd);
 }
 
-/* Short enough for one write into one page of the file: a crash leaves all of it or nothing. */
-static int write_owner(int fd, const char *owner, bool durable)
+/* The text fits into one write and one page of the file, so a crash leaves all of it or nothing. */
+static int slot_write_owner(int fd, const char *owner, bool durable)
 {
     size_t len = owner != NULL ? strlen(owner) : 0;
     ssize_t n;
@@ -234,8 +235,8 @@ static int write_owner(int fd, const char *owner, bool durable)
     return 0;
 }
 
-static int set_owner(int registry_fd, const struct idrange *r, const char *owner, bool durable,
-                     struct err *err)
+static int slot_set_owner(int registry_fd, const struct idrange *r, const char *owner, bool durable,
+                          struct err *err)
 {
     auto_close int fd = FD_NONE;
     char name[NAME_LEN];
@@ -245,11 +246,11 @@ static int set_owner(int registry_fd, const struct idrange *r, const char *owner
         return err_set(err, -EINVAL, "owner of an id range: must have 1 to %d bytes",
                        IDRANGE_OWNER_MAX);
     slot_name(r->base, name);
-    fd = open_locked(registry_fd, r, name);
+    fd = slot_open_locked(registry_fd, r, name);
     if (fd < 0)
         return err_errno(err, fd, "open id range %s", name);
-    code = write_owner(fd, owner, durable);
-    /* The name of a file that idrange_take made has to last, too. */
+    code = slot_write_owner(fd, owner, durable);
+    /* A file that idrange_take has created needs its directory entry on disk, too. */
     if (code == 0 && durable && owner != NULL && fsync(registry_fd) < 0)
         code = -errno;
     return code < 0 ? err_errno(err, code, "write id range %s", name) : 0;
@@ -257,17 +258,17 @@ static int set_owner(int registry_fd, const struct idrange *r, const char *owner
 
 int idrange_reserve(int registry_fd, const struct idrange *r, const char *owner, struct err *err)
 {
-    return set_owner(registry_fd, r, owner, true, err);
+    return slot_set_owner(registry_fd, r, owner, true, err);
 }
 
 int idrange_claim(int registry_fd, const struct idrange *r, const char *owner, struct err *err)
 {
-    return set_owner(registry_fd, r, owner, false, err);
+    return slot_set_owner(registry_fd, r, owner, false, err);
 }
 
-/* Locks the range's file if it is there and nobody holds it; the name leads to it then, and nobody
- * else unlinks or fills it while we have the lock. Negative errno. */
-static int lock_if_free(int registry_fd, const char *name)
+/* Locks the range's file if it exists and is unlocked. While the lock is held, the name refers to
+ * this file, and no other process unlinks or fills it. Returns the fd or a negative errno. */
+static int slot_lock_if_free(int registry_fd, const char *name)
 {
     auto_close int fd = FD_NONE;
     struct stat held, named;
@@ -282,13 +283,13 @@ static int lock_if_free(int registry_fd, const char *name)
     return take_fd(&fd);
 }
 
-/* What a range's file says. */
+/* The contents of a range's file. */
 struct owner {
     char text[IDRANGE_OWNER_MAX + 1];
     ssize_t len;
 };
 
-static struct owner read_owner(int fd)
+static struct owner slot_read_owner(int fd)
 {
     struct owner o;
 
@@ -296,25 +297,26 @@ static struct owner read_owner(int fd)
     return o;
 }
 
-static bool still_says(int fd, const struct owner *before)
+static bool owner_unchanged(int fd, const struct owner *before)
 {
-    const struct owner now = read_owner(fd);
+    const struct owner now = slot_read_owner(fd);
 
     return now.len >= 0 && now.len == before->len &&
            memcmp(now.text, before->text, (size_t)now.len) == 0;
 }
 
-/* A sandbox that still runs holds a copy of the lock: then it is the last who needs the range. Not
- * durable, and need not be: after a crash the owner's next sweep finds its own name. */
-static void forget_owner(int registry_fd, const char *name, const struct owner *ours)
+/* Clears the reservation while a running sandbox holds a copy of the lock; that sandbox is then the
+ * last user of the range. No fsync is needed: after a crash the owner's next sweep finds its own
+ * name. */
+static void slot_clear_owner(int registry_fd, const char *name, const struct owner *ours)
 {
     auto_close int fd = openat(registry_fd, name, O_RDWR | O_CLOEXEC | O_NOFOLLOW | O_NONBLOCK);
 
-    if (fd >= 0 && ours->len > 0 && still_says(fd, ours))
+    if (fd >= 0 && ours->len > 0 && owner_unchanged(fd, ours))
         (void)!ftruncate(fd, 0);
 }
 
-static void release(int registry_fd, struct idrange *r, int tries)
+static void idrange_unlock(int registry_fd, struct idrange *r, int tries)
 {
     const struct timespec pause = {.tv_nsec = RETAKE_PAUSE_NSEC};
     auto_close int fd = FD_NONE;
@@ -324,30 +326,30 @@ static void release(int registry_fd, struct idrange *r, int tries)
     if (r->lock_fd < 0)
         return;
     slot_name(r->base, name);
-    ours = read_owner(r->lock_fd);
-    /* Our copy goes first. Unlinking under it would free the name while a sandbox that still runs
-     * holds another copy, and a second one would get the same ids. Whoever takes the range between
-     * the two holds its lock, or has written another owner. */
+    ours = slot_read_owner(r->lock_fd);
+    /* The launcher's copy of the lock is closed first. Unlinking the file while a running sandbox
+     * holds another copy would free the name, and a second sandbox would get these ids. A process
+     * that takes the range in between holds its lock, or has written another owner. */
     idrange_done(r);
-    fd = lock_if_free(registry_fd, name);
+    fd = slot_lock_if_free(registry_fd, name);
     while (fd == -EWOULDBLOCK && tries-- > 0) {
         (void)nanosleep(&pause, NULL);
-        fd = lock_if_free(registry_fd, name);
+        fd = slot_lock_if_free(registry_fd, name);
     }
-    if (fd >= 0 && still_says(fd, &ours))
+    if (fd >= 0 && owner_unchanged(fd, &ours))
         (void)unlinkat(registry_fd, name, 0);
     else if (fd == -EWOULDBLOCK)
-        forget_owner(registry_fd, name, &ours);
+        slot_clear_owner(registry_fd, name, &ours);
 }
 
 void idrange_release(int registry_fd, struct idrange *r)
 {
-    release(registry_fd, r, 0);
+    idrange_unlock(registry_fd, r, 0);
 }
 
 void idrange_give_back(int registry_fd, struct idrange *r)
 {
-    release(registry_fd, r, RETAKE_TRIES);
+    idrange_unlock(registry_fd, r, RETAKE_TRIES);
 }
 
 void idrange_done(struct idrange *r)
@@ -357,7 +359,7 @@ void idrange_done(struct idrange *r)
     r->base = 0;
 }
 
-/* The id in "<state_dir>\n<id>\n", cut out of text in place; NULL when it says anything else. */
+/* Returns the id in "<state_dir>\n<id>\n", terminated in place, or NULL for any other text. */
 static char *owned_id(char *text, size_t len, const char *state_dir)
 {
     size_t dir_len = strlen(state_dir);
@@ -370,11 +372,11 @@ static char *owned_id(char *text, size_t len, const char *state_dir)
     return strlen(id) == len - dir_len - 2 && strchr(id, '\n') == NULL ? id : NULL;
 }
 
-/* 1 = a reservation was forgotten, 0 = the range stays as it is. */
-static int sweep_one(int registry_fd, const char *name, const char *state_dir,
-                     bool (*keep)(void *arg, const char *id), void *arg)
+/* Returns 1 if a reservation was cleared, 0 if the range is unchanged. */
+static int slot_sweep(int registry_fd, const char *name, const char *state_dir,
+                      bool (*keep)(void *arg, const char *id), void *arg)
 {
-    auto_close int fd = lock_if_free(registry_fd, name);
+    auto_close int fd = slot_lock_if_free(registry_fd, name);
     char text[IDRANGE_OWNER_MAX + 1];
     const char *id;
     ssize_t n;
@@ -401,13 +403,13 @@ static bool is_range_name(const char *name)
     return len > 0 && len < NAME_LEN && name[len] == '\0';
 }
 
-static bool names_owner(int registry_fd, const char *name, const char *owner)
+static bool slot_has_owner(int registry_fd, const char *name, const char *owner)
 {
     auto_close int fd = openat(registry_fd, name, O_RDONLY | O_CLOEXEC | O_NOFOLLOW | O_NONBLOCK);
     struct owner o = {.len = 0};
 
     if (fd >= 0)
-        o = read_owner(fd);
+        o = slot_read_owner(fd);
     return o.len > 0 && (size_t)o.len == strlen(owner) && memcmp(o.text, owner, (size_t)o.len) == 0;
 }
 
@@ -419,7 +421,7 @@ int idrange_find(int registry_fd, const char *owner, uid_t *ret_base, struct err
     if (d == NULL)
         return err_errno(err, -errno, "id range registry");
     while ((e = dir_next(d)) != NULL) {
-        if (!is_range_name(e->d_name) || !names_owner(registry_fd, e->d_name, owner))
+        if (!is_range_name(e->d_name) || !slot_has_owner(registry_fd, e->d_name, owner))
             continue;
         *ret_base = (uid_t)number_whole(e->d_name, NAME_LEN - 1);
         return 0;
@@ -438,12 +440,12 @@ int idrange_sweep(int registry_fd, const char *state_dir, bool (*keep)(void *arg
         return err_errno(err, -errno, "id range registry");
     while ((e = dir_next(d)) != NULL)
         if (is_range_name(e->d_name))
-            swept += sweep_one(registry_fd, e->d_name, state_dir, keep, arg);
+            swept += slot_sweep(registry_fd, e->d_name, state_dir, keep, arg);
     return swept;
 }
 
-/* Decimal digits only, at most UINT32_MAX or clamped to it, up to `stop`. */
-static int cut_number(const char **p, const char *end, char stop, bool clamp, uint32_t *ret)
+/* Parses decimal digits up to `stop`; a number above UINT32_MAX is an error, or is clamped. */
+static int subid_cut_number(const char **p, const char *end, char stop, bool clamp, uint32_t *ret)
 {
     uint64_t value = 0;
     const char *s = *p;
@@ -477,10 +479,10 @@ int idrange_parse_subid(const char *line, size_t len, struct idrange_avoid *ret)
     line = colon + 1;
     if (memchr(line, ':', (size_t)(end - line)) == NULL)
         return -EINVAL;
-    if (cut_number(&line, end, ':', false, &start) < 0)
+    if (subid_cut_number(&line, end, ':', false, &start) < 0)
         return -EINVAL;
-    /* A count past the end of all ids takes the rest: too much is avoided, never too little. */
-    if (cut_number(&line, end, '\n', true, &count) < 0)
+    /* A count past the last id takes the rest: it is safe to avoid too much. */
+    if (subid_cut_number(&line, end, '\n', true, &count) < 0)
         return -EINVAL;
     if (count == 0)
         return 0;
@@ -489,19 +491,19 @@ int idrange_parse_subid(const char *line, size_t len, struct idrange_avoid *ret)
     return 1;
 }
 
-static int by_first(const void *a, const void *b)
+static int range_compare(const void *a, const void *b)
 {
     const struct idrange_avoid *x = a, *y = b;
 
     return (x->first > y->first) - (x->first < y->first);
 }
 
-/* Sorts, and joins what overlaps or touches. Returns the new count. */
-static size_t merge(struct idrange_avoid *v, size_t count)
+/* Sorts the ranges and merges those that overlap or touch. Returns the new count. */
+static size_t ranges_merge(struct idrange_avoid *v, size_t count)
 {
     size_t n = 0;
 
-    qsort(v, count, sizeof(*v), by_first);
+    qsort(v, count, sizeof(*v), range_compare);
     for (size_t i = 0; i < count; i++) {
         if (n > 0 && (v[n - 1].last == UINT32_MAX || v[i].first <= v[n - 1].last + 1)) {
             if (v[i].last > v[n - 1].last)
@@ -538,7 +540,7 @@ int idrange_parse_subids(const char *text, size_t len, struct idrange_avoid **re
         n += (size_t)r;
         text = stop + (eol != NULL);
     }
-    *ret_count = n > 0 ? merge(v, n) : 0;
+    *ret_count = n > 0 ? ranges_merge(v, n) : 0;
     *ret = take(v);
     return 0;
 }

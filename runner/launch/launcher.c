@@ -22,14 +22,14 @@
 
 enum {
     SUBID_MAX = 1 << 20,  /* bytes of /etc/subuid */
-    SPARE_FDS = 25,       /* for what a start holds to its end, and for removing a tree */
-    UNDO_TIMEOUT_MS = 10, /* for the processes of a failed start, while others wait for theirs */
+    SPARE_FDS = 25,       /* for all fds that a start holds to its end, and for removing a tree */
+    UNDO_TIMEOUT_MS = 10, /* for the processes of a failed start, while other clients wait */
 };
 
 /* ---- opening ---- */
 
-/* What is missing above a directory of ours. Failures show when that one is made. */
-static void make_parents(const char *path)
+/* Makes missing directories above a directory of rind. Errors show when that one is made. */
+static void launcher_make_parents(const char *path)
 {
     char part[PATH_MAX];
     size_t len = strlen(path);
@@ -44,8 +44,8 @@ static void make_parents(const char *path)
         }
 }
 
-/* Opens a directory of ours, making it (0700) when missing; refuses one that somebody else could
- * have put there. */
+/* Opens a directory of rind, and makes it (0700) if missing. Refuses one that another user could
+ * have made. */
 static int open_own_dir(int at, const char *path, struct err *err)
 {
     const int flags = O_RDONLY | O_DIRECTORY | O_CLOEXEC | (at == AT_FDCWD ? 0 : O_NOFOLLOW);
@@ -55,7 +55,7 @@ static int open_own_dir(int at, const char *path, struct err *err)
     fd = openat(at, path, flags);
     if (fd < 0 && errno == ENOENT) {
         if (at == AT_FDCWD)
-            make_parents(path);
+            launcher_make_parents(path);
         if (mkdirat(at, path, 0700) < 0 && errno != EEXIST)
             return err_errno(err, -errno, "make directory %s", path);
         fd = openat(at, path, flags);
@@ -71,7 +71,7 @@ static int open_own_dir(int at, const char *path, struct err *err)
     return take_fd(&fd);
 }
 
-static int read_avoid(struct launcher *l, struct err *err)
+static int launcher_read_subids(struct launcher *l, struct err *err)
 {
     static const char *const files[] = {"/etc/subuid", "/etc/subgid"};
     auto_buf struct buf all = BUF_INIT(2UL * SUBID_MAX);
@@ -157,7 +157,7 @@ int launcher_open(const struct launcher_config *config, struct launcher **ret, s
     terminals_open(l, config->terminals);
     r = open_dirs(l, config, err);
     if (r == 0)
-        r = read_avoid(l, err);
+        r = launcher_read_subids(l, err);
     if (r == 0)
         r = cgroup_host_open(&l->cgroups, err);
     if (r < 0)
@@ -238,7 +238,8 @@ void launcher_free(struct launcher *l)
                        l->ids_fd,   l->sandboxes_fd, l->init_exe,        l->worker_exe,
                        l->null_fd,  l->skeleton,     l->fusectl,         l->net_turned};
 
-    for (size_t i = 0; i < l->fill_count; i++) { /* they end with us; begun anew another time */
+    /* the fillers are killed with the launcher; the next launcher fills the volumes again */
+    for (size_t i = 0; i < l->fill_count; i++) {
         (void)close(l->fills[i].dir_fd);
         (void)close(l->fills[i].lock_fd);
         if (l->fills[i].source_fd >= 0)
@@ -272,39 +273,41 @@ int launcher_state_fd(const struct launcher *l)
 /* ---- starting ---- */
 
 enum {
-    /* Where the descriptors of operations begin in start.fds. */
+    /* Index in start.fds of the first fd for an operation. */
     FIRST_OP = PLAN_FD_OPS - PLAN_FD,
 
-    /* Root, /dev, /sys, masks, the directory of cgroups, two files of processors; cgroups; files of
-     * /etc; volumes and their locks; what the root and the sandbox's own were made of; the lock of
-     * the id range, the hosts file, resolv.conf, a socket. */
+    /* Root, /dev, /sys, mask, the directory of cgroups, two files of processors; cgroups; files of
+     * /etc; volumes and their locks; mounts that the root and the sandbox's tmpfs were made of; the
+     * lock of the id range, the hosts file, resolv.conf, a socket. */
     START_FDS_MAX = FIRST_OP + 7 + CGROUP_VIEW_PARTS_MAX + ETC_FILES + 2 * LAUNCH_VOLUMES_MAX +
                     ROOT_SOURCES_MAX + 1 + 1 + 1 + 1 + 1,
 };
 
-/* What one start holds until it has succeeded. */
+/* The state of one start, until it has succeeded. */
 struct start {
     struct launcher *l;
     struct sandbox *s;              /* owned */
     const struct launch_request *q; /* borrowed */
     struct plan_mounts mounts;
     int fds[START_FDS_MAX]; /* owned from FIRST_OP on; what init gets, at PLAN_FD and up */
-    int count;              /* of fds in use; the program that init executes comes last of all */
-    struct boot_ends ends;  /* owned; the stages' only by this start */
+    int count;              /* fds in use; the first GO carries init's program separately */
+    /* owned; `stages` is closed by this start, `control` becomes the caller's */
+    struct boot_ends ends;
     int userns_fd, plan_fd; /* owned */
-    int volumes_userns;     /* owned; maps the ids of volumes to the sandbox's, once it is needed */
-    struct root_sources sources; /* owned; until init has its descriptors */
-    int net_pidfd;               /* borrowed; whose net namespace it gets, or FD_NONE */
-    int own;                     /* owned; of own_mounts, until init has its descriptors */
-    int resolv_fd;               /* owned; its resolv.conf, where that follows the host's */
-    struct cgroup_view cgroups;  /* owned until step_own has made operations of its parts */
-    bool on_some_cpus;           /* it is started on cpus alone */
+    /* owned; maps the ids of volumes to the sandbox's; opened for the first volume */
+    int volumes_userns;
+    struct root_sources sources; /* owned; closed once init has its copies */
+    int net_pidfd;              /* borrowed; the process whose net namespace it joins, or FD_NONE */
+    int own;                    /* owned; own_mounts.whole, closed once init has its copy */
+    int resolv_fd;              /* owned; its resolv.conf, if it follows the host's */
+    struct cgroup_view cgroups; /* owned until step_own has added its parts */
+    bool on_some_cpus;          /* it is started on `cpus` alone */
     cpu_set_t cpus;
-    struct volume_look look; /* what is looked through meanwhile */
-    bool reopened;           /* its files were there before: they stay when the start fails */
+    struct volume_look look; /* the search of volumes for set-id files, which runs meanwhile */
+    bool reopened;           /* its files existed before: they stay when the start fails */
 };
 
-static int add_mount(struct start *st, int fd)
+static int start_add_mount(struct start *st, int fd)
 {
     assert(st->count < START_FDS_MAX);
     st->fds[st->count] = fd;
@@ -312,16 +315,16 @@ static int add_mount(struct start *st, int fd)
     return st->count++ - FIRST_OP;
 }
 
-/* For whom a new one is made. */
+/* Sets the creator of a new sandbox. */
 static int step_creator(struct start *st, struct err *err)
 {
     if (st->l->clients.len == 0)
-        return 0; /* we ask ourselves: the owner */
+        return 0; /* no client: the launcher's own process asks, as the owner */
     return creator_ask(st->q->client_fd, &st->l->clients, st->s->creator, err);
 }
 
-/* A kept sandbox that exists is started again in its own files, with its own ids, for who made it;
- * everything else is new. */
+/* An existing kept sandbox is started again with its own files, ids and creator; everything else is
+ * new. */
 static int step_reopen(struct start *st, struct err *err)
 {
     auto_free char *owner = NULL;
@@ -332,7 +335,7 @@ static int step_reopen(struct start *st, struct err *err)
     r = sandbox_dir_open(st->l, st->s, err);
     if (r == -ENOENT)
         return 0;
-    /* Whatever is wrong with it: its files are not this start's to remove. */
+    /* Even if it cannot be started: its files are not this start's to remove. */
     st->reopened = true;
     if (r == 0)
         r = sandbox_dir_whole(st->s, err);
@@ -346,14 +349,14 @@ static int step_reopen(struct start *st, struct err *err)
     return idrange_retake(st->l->ids_fd, st->s->ids.base, owner, &st->s->ids, err);
 }
 
-/* By a mount of its own such a sandbox gets around a guard (plan-build.c): it has none for a user's
- * directory, and does not start with one of root's. */
+/* True if the sandbox may mount. By a mount of its own it could get around a guard (plan-build.c).
+ * So it gets no guard for a user's directory, and does not start with root's. */
 static bool may_mount(const struct launch_request *q)
 {
     return (q->capabilities & UINT64_C(1) << CAP_SYS_ADMIN) != 0;
 }
 
-/* Whether it can have a guard: known before its volumes are opened. */
+/* True if the sandbox may need a guard; known before its volumes are opened. */
 static bool may_be_guarded(const struct launch_request *q)
 {
     for (size_t i = 0; i < q->volume_count; i++)
@@ -362,7 +365,7 @@ static bool may_be_guarded(const struct launch_request *q)
     return false;
 }
 
-static int take_ids(struct start *st, struct err *err)
+static int start_take_ids(struct start *st, struct err *err)
 {
     struct launcher *l = st->l;
 
@@ -377,9 +380,9 @@ static int step_ids(struct start *st, struct err *err)
 
     if (st->reopened)
         return 0;
-    r = take_ids(st, err);
-    /* Those of sandboxes that are as good as gone are taken, too. */
-    return r == -ENOSPC && remover_settle(st->l) ? take_ids(st, err) : r;
+    r = start_take_ids(st, err);
+    /* Ranges that the remover still holds are freed first. */
+    return r == -ENOSPC && remover_settle(st->l) ? start_take_ids(st, err) : r;
 }
 
 static int step_dir(struct start *st, struct err *err)
@@ -403,9 +406,9 @@ static int step_dir(struct start *st, struct err *err)
     return idrange_claim(st->l->ids_fd, &st->s->ids, owner, err);
 }
 
-/* What is left of an earlier run, and could not be removed when its end was found (manage.c): our
- * lock says that nobody is in it. */
-static int forget_earlier(const struct start *st, struct err *err)
+/* Removes the network and cgroups of an earlier run that could not be removed when its end was
+ * noticed (manage.c). The launcher has the sandbox's lock, so no process of it runs. */
+static int start_forget_earlier(const struct start *st, struct err *err)
 {
     struct sandbox *old = sandbox_new(st->s->id);
 
@@ -427,7 +430,7 @@ static int step_cgroup(struct start *st, struct err *err)
 
     if (r != -EEXIST || !st->reopened)
         return r;
-    r = forget_earlier(st, err);
+    r = start_forget_earlier(st, err);
     return r < 0 ? r
                  : cgroup_create(host, st->s->id, &limits, st->s->ids.base, &st->s->cgroup, err);
 }
@@ -439,8 +442,8 @@ static int step_net_choose(struct start *st, struct err *err)
 
 static int step_clone(struct start *st, struct err *err)
 {
-    /* A link's other end is born in the namespace: it has to be there. Otherwise init makes it
-     * while we do other things. */
+    /* A link's peer is made inside the net namespace, so that must exist now. Otherwise init makes
+     * it while the launcher goes on with other steps. */
     const struct boot_net net = {.now = (st->q->net_flags & LAUNCH_NET_LINK) != 0,
                                  .admin = (st->q->net_flags & LAUNCH_NET_ADMIN) != 0,
                                  .pidfd = st->net_pidfd};
@@ -462,12 +465,13 @@ static int step_net_make(struct start *st, struct err *err)
     if (fd < 0)
         return fd;
     st->mounts.joined = true;
-    st->mounts.sys = add_mount(st, fd);
+    st->mounts.sys = start_add_mount(st, fd);
     return 0;
 }
 
-/* dir: with the mount points, or FD_NONE where the view is one mount. Takes it, and the view. */
-static void add_cgroups(struct start *st, int dir)
+/* dir: the directory with the mount points, or FD_NONE if the view is one mount. Takes ownership of
+ * it and of the view. */
+static void start_add_cgroups(struct start *st, int dir)
 {
     struct cgroup_view *view = &st->cgroups;
     struct plan_mounts *m = &st->mounts;
@@ -475,9 +479,9 @@ static void add_cgroups(struct start *st, int dir)
     m->has_cgroups = view->count > 0;
     if (!m->has_cgroups)
         return;
-    m->cgroups = add_mount(st, view->whole ? view->parts[0].fd : dir);
+    m->cgroups = start_add_mount(st, view->whole ? view->parts[0].fd : dir);
     for (int i = 0; i < view->count && !view->whole; i++) {
-        m->cgroup_parts[i].mount = add_mount(st, view->parts[i].fd);
+        m->cgroup_parts[i].mount = start_add_mount(st, view->parts[i].fd);
         m->cgroup_parts[i].name = view->parts[i].name;
         m->cgroup_part_count++;
     }
@@ -522,18 +526,18 @@ static int step_own(struct start *st, struct err *err)
     st->own = own.whole;
     if (r < 0)
         return r;
-    st->mounts.dev = add_mount(st, own.dev);
-    st->mounts.mask = add_mount(st, own.mask);
+    st->mounts.dev = start_add_mount(st, own.dev);
+    st->mounts.mask = start_add_mount(st, own.mask);
     for (int i = 0; i < ETC_FILES; i++)
-        st->mounts.etc[i] = add_mount(st, own.etc[i]);
+        st->mounts.etc[i] = start_add_mount(st, own.etc[i]);
     st->mounts.has_etc = true;
-    add_cgroups(st, own.cgroups);
+    start_add_cgroups(st, own.cgroups);
     st->mounts.has_cpus = own.cpus >= 0;
     if (st->mounts.has_cpus)
-        st->mounts.cpus = add_mount(st, own.cpus);
+        st->mounts.cpus = start_add_mount(st, own.cpus);
     st->mounts.has_cpuinfo = own.cpuinfo >= 0;
     if (st->mounts.has_cpuinfo)
-        st->mounts.cpuinfo = add_mount(st, own.cpuinfo);
+        st->mounts.cpuinfo = start_add_mount(st, own.cpuinfo);
     return 0;
 }
 
@@ -558,10 +562,11 @@ static int step_maps(struct start *st, struct err *err)
 }
 
 /*
- * Only the host's root may raise a hard limit: init's is raised here, from outside; the exec's
- * child sets the policy's values, which then only lower. (Ours stays: the next sandbox must not
- * inherit what this one's policy allows.) A host that does not let us leaves a lower limit, which
- * is stricter than the policy, not weaker.
+ * Only the host's root may raise a hard limit, so init's limits are raised here, from outside. The
+ * exec's child then sets the policy's values, which only lowers them.
+ *
+ * The launcher's own limits stay: the next sandbox must not inherit what this policy allows. On
+ * EPERM the lower limit stays, which is stricter than the policy, not weaker.
  */
 static int step_rlimits(struct start *st, struct err *err)
 {
@@ -582,7 +587,7 @@ static int step_rlimits(struct start *st, struct err *err)
     return 0;
 }
 
-/* The kernel may kill what runs inside for memory, never protect it as it may protect us. */
+/* The OOM killer may kill processes inside: they must not inherit a protection of the launcher. */
 static int step_oom(struct start *st, struct err *err)
 {
     char path[64];
@@ -593,17 +598,15 @@ static int step_oom(struct start *st, struct err *err)
     return r < 0 ? err_errno(err, r, "reset oom_score_adj") : 0;
 }
 
-/* It is in its cgroups then, and waits to be let go on. */
+/* The process is in its cgroups afterwards, and waits for boot_go. */
 static int step_await(struct start *st, struct err *err)
 {
     return boot_await(st->l, st->s, st->ends.control, err);
 }
 
-/*
- * For programs that count the processors they may use; it is the cgroup that limits. So a host that
- * does not let us is no reason to refuse the start. After it has entered its cgroups: cpuset sets
- * this anew.
- */
+/* For programs that count the processors they may use; the cgroup is what limits. So a failure here
+ * does not fail the start. It comes after the cgroups are entered, because entering a cpuset resets
+ * the affinity. */
 static int step_cpus(struct start *st, struct err *err)
 {
     cpu_set_t ours;
@@ -615,7 +618,7 @@ static int step_cpus(struct start *st, struct err *err)
     return 0;
 }
 
-/* It starts, and makes its namespaces, while we make its root. */
+/* Init starts and makes its namespaces while the launcher mounts its root. */
 static int step_execute(struct start *st, struct err *err)
 {
     return boot_go(st->ends.control, &st->l->init_exe, 1, err);
@@ -627,12 +630,12 @@ static int step_root(struct start *st, struct err *err)
 
     if (fd < 0)
         return fd;
-    st->mounts.root = add_mount(st, fd);
+    st->mounts.root = start_add_mount(st, fd);
     return 0;
 }
 
-/* Its lock goes along as a mount that no operation uses. */
-static int mount_named(struct start *st, const struct launch_volume *v, struct err *err)
+/* The volume's lock is passed to init as an fd that no operation uses. */
+static int start_mount_named(struct start *st, const struct launch_volume *v, struct err *err)
 {
     int lock = FD_NONE, fd;
 
@@ -642,7 +645,7 @@ static int mount_named(struct start *st, const struct launch_volume *v, struct e
         return st->volumes_userns;
     fd = named_volume_mount(st->l, st->s, v, st->volumes_userns, &lock, err);
     if (fd >= 0)
-        (void)add_mount(st, lock);
+        (void)start_add_mount(st, lock);
     return fd;
 }
 
@@ -659,17 +662,17 @@ static int step_volumes(struct start *st, struct err *err)
     }
     for (size_t i = 0; i < st->q->volume_count; i++) {
         struct launch_volume v = st->q->volumes[i];
-        struct volume_kind kind = {.is_dir = v.named}; /* those are directories */
+        struct volume_kind kind = {.is_dir = v.named}; /* named volumes are directories */
         int fd;
 
         if (st->q->user != NULL) {
             v.uid = uid;
             v.gid = gid;
         }
-        fd = v.named ? mount_named(st, &v, err) : volume_mount(st->l, st->s, &v, &kind, err);
+        fd = v.named ? start_mount_named(st, &v, err) : volume_mount(st->l, st->s, &v, &kind, err);
         if (fd < 0)
             return fd;
-        st->mounts.volumes[i] = add_mount(st, fd);
+        st->mounts.volumes[i] = start_add_mount(st, fd);
         st->mounts.volume_is_dir[i] = kind.is_dir;
         st->mounts.volume_guarded[i] = kind.guarded && (!may_mount(st->q) || kind.of_root);
         if (kind.of_root)
@@ -678,15 +681,14 @@ static int step_volumes(struct start *st, struct err *err)
     return volume_look_start(st->l, &st->look, err);
 }
 
-/* Last of all before it may run, as that goes on beside the other steps. */
+/* The last step before init may run, because the search runs beside the other steps. */
 static int step_look(struct start *st, struct err *err)
 {
     return volume_look_finish(st->l, st->s->creator, &st->look, err);
 }
 
-/* So do the files of /etc that may have to be written again: whichever launcher does it has to find
- * them. */
-static int lease_files(struct start *st, struct err *err)
+/* Init also keeps the files of /etc that may be rewritten, so that a later launcher finds them. */
+static int start_lease_files(struct start *st, struct err *err)
 {
     int hosts = 0, resolv = 0, fd;
 
@@ -694,38 +696,38 @@ static int lease_files(struct start *st, struct err *err)
         fd = fcntl(st->s->hosts_fd, F_DUPFD_CLOEXEC, 3);
         if (fd < 0)
             return err_errno(err, -errno, "hosts file");
-        hosts = PLAN_FD_OPS + add_mount(st, fd);
+        hosts = PLAN_FD_OPS + start_add_mount(st, fd);
     }
     if (st->resolv_fd >= 0)
-        resolv = PLAN_FD_OPS + add_mount(st, take_fd(&st->resolv_fd));
+        resolv = PLAN_FD_OPS + start_add_mount(st, take_fd(&st->resolv_fd));
     return hosts != 0 || resolv != 0 ? network_lease(st->s, hosts, resolv, err) : 0;
 }
 
-static void discard_sources(struct start *st)
+static void start_discard_sources(struct start *st)
 {
     int given[ROOT_SOURCES_MAX], count = root_sources_give(&st->sources, given);
 
     st->mounts.discards = st->count - FIRST_OP;
     for (int i = 0; i < count; i++)
-        (void)add_mount(st, given[i]);
+        (void)start_add_mount(st, given[i]);
     if (st->own >= 0)
-        (void)add_mount(st, take_fd(&st->own));
+        (void)start_add_mount(st, take_fd(&st->own));
     st->mounts.discard_count = st->count - FIRST_OP - st->mounts.discards;
 }
 
 static int step_plan(struct start *st, struct err *err)
 {
-    /* The lock of the id range goes along as a mount that no operation uses: it stays open in init,
-     * and so taken. */
+    /* The lock of the id range is passed to init as an fd that no operation uses: while it is open,
+     * the range stays taken. */
     int ids_lock = fcntl(st->s->ids.lock_fd, F_DUPFD_CLOEXEC, 3);
     bool has_cgroup = cgroup_exec_fd(st->s->cgroup) >= 0;
     int r;
 
     if (ids_lock < 0)
         return err_errno(err, -errno, "id range lock");
-    (void)add_mount(st, ids_lock);
-    discard_sources(st);
-    r = lease_files(st, err);
+    (void)start_add_mount(st, ids_lock);
+    start_discard_sources(st);
+    r = start_lease_files(st, err);
     if (r < 0)
         return r;
     if (st->s->kept) {
@@ -733,7 +735,7 @@ static int step_plan(struct start *st, struct err *err)
 
         if (fd < 0)
             return fd;
-        (void)add_mount(st, fd); /* the last one: PLAN_LISTEN */
+        (void)start_add_mount(st, fd); /* must be the last one: PLAN_LISTEN */
     }
     st->plan_fd = plan_build(st->q, &st->mounts, has_cgroup, err);
     if (st->plan_fd < 0)
@@ -744,8 +746,8 @@ static int step_plan(struct start *st, struct err *err)
     return 0;
 }
 
-/* What init was not given. */
-static void close_sources(struct start *st)
+/* Closes what init was not given. */
+static void start_close_sources(struct start *st)
 {
     root_sources_close(&st->sources);
     if (st->own >= 0)
@@ -759,12 +761,11 @@ static int step_go(struct start *st, struct err *err)
     int r;
 
     r = boot_go(st->ends.control, st->fds, st->count, err);
-    close_sources(st);
+    start_close_sources(st);
     return r < 0 ? r : boot_follow(st->s, &st->ends, st->plan_fd, err);
 }
 
-/* Descriptors that may be missing half way are missing before anything is made: enough to undo it
- * all again. */
+/* Reserves enough fds to undo the start: EMFILE must occur here, before anything is made. */
 static int step_room(struct start *st, struct err *err)
 {
     int fds[SPARE_FDS], count = 0, r = 0;
@@ -800,7 +801,7 @@ static void start_close(struct start *st)
 {
     boot_clear(st->l);
     volume_look_close(st->l, &st->look);
-    close_sources(st);
+    start_close_sources(st);
     cgroup_view_close(&st->cgroups);
     for (int i = FIRST_OP; i < st->count; i++)
         (void)close(st->fds[i]);
@@ -814,14 +815,16 @@ static void start_close(struct start *st)
         (void)close(st->ends.stages);
 }
 
-/* Without `cgroups`: those of this name are another state directory's, or another process's. */
-static int remove_traces(struct launcher *l, struct sandbox *s, bool cgroups, struct err *err)
+/* Without `cgroups` those of this name stay: they belong to another state directory or process. */
+static int sandbox_remove_traces(struct launcher *l, struct sandbox *s, bool cgroups,
+                                 struct err *err)
 {
     int r = 0;
 
     if (s->kept && s->dir_fd >= 0)
         r = sandbox_dir_forget(s, err);
-    /* Without clients nobody else waits for us; or nobody else can. */
+    /* Without a listening socket no other client waits for the launcher, so it removes the files
+     * itself. */
     if (r == 0 && l->clients.len > 0 && removal_start(l, s, cgroups))
         return 0;
     if (r == 0 && cgroups)
@@ -830,15 +833,15 @@ static int remove_traces(struct launcher *l, struct sandbox *s, bool cgroups, st
         r = sandbox_dir_remove(l, s->id, err);
     if (r < 0)
         return r;
-    /* Files that stayed behind carry the ids: the range is not given to somebody else. */
+    /* A remaining file has ids of the range: then the range must not be reused. */
     if (s->ids.lock_fd >= 0)
         idrange_give_back(l->ids_fd, &s->ids);
     return 0;
 }
 
-/* Takes st->s: what does not end at once stays in the table, as one that was killed. Whoever asked
- * for the start waits for its end, and has it stopped or released then, as any other. */
-static void undo_later(struct start *st)
+/* Takes st->s. A sandbox that is slow to exit stays registered as a killed one. The client of the
+ * start waits for its end, and then stops or releases it as any other. */
+static void start_undo_later(struct start *st)
 {
     st->s->failed = true;
     launcher_add(st->l, take(st->s));
@@ -847,15 +850,15 @@ static void undo_later(struct start *st)
 static void start_undo(struct start *st)
 {
     struct sandbox *s = st->s;
-    const bool alone = st->l->clients.len == 0; /* nobody else waits for us */
+    const bool alone = st->l->clients.len == 0; /* no other client waits */
 
     if (sandbox_end(st->l, s, alone ? SANDBOX_END_MS : UNDO_TIMEOUT_MS, NULL) < 0) {
-        undo_later(st);
+        start_undo_later(st);
         return;
     }
     (void)network_leave(st->l, s, NULL);
     if (!st->reopened)
-        (void)remove_traces(st->l, s, s->cgroup != NULL, NULL);
+        (void)sandbox_remove_traces(st->l, s, s->cgroup != NULL, NULL);
     else if (s->cgroup != NULL)
         (void)cgroup_remove(st->l->cgroups, s->id, NULL);
     sandbox_free(take(st->s));
@@ -917,8 +920,9 @@ int launcher_start(struct launcher *l, const struct launch_request *q, struct la
     return 0;
 }
 
-/* Its network is named and addressed by its id range: it has to stay as long as that. */
-static int check_members(struct launcher *l, const struct sandbox *s, struct err *err)
+/* A network is named and addressed by its owner's id range, so the owner stays while other
+ * sandboxes are in it. */
+static int sandbox_check_members(struct launcher *l, const struct sandbox *s, struct err *err)
 {
     const struct sandbox *peer;
     const char *id;
@@ -932,8 +936,8 @@ static int check_members(struct launcher *l, const struct sandbox *s, struct err
                : err_set(err, -EBUSY, "sandbox %s is in the network of sandbox %s", id, s->id);
 }
 
-/* A kept sandbox that is stopped is in no table: it is on disk. */
-static int release_stopped(struct launcher *l, const char *id, struct err *err)
+/* A stopped kept sandbox is not registered: its state is only on disk. */
+static int sandbox_release_stopped(struct launcher *l, const char *id, struct err *err)
 {
     struct sandbox *s = sandbox_new(id);
     auto_free char *owner = sandbox_owner(l, id);
@@ -947,7 +951,7 @@ static int release_stopped(struct launcher *l, const char *id, struct err *err)
     if (r == 0)
         network_load(s);
     if (r == 0)
-        r = check_members(l, s, err);
+        r = sandbox_check_members(l, s, err);
     if (r == 0)
         r = sandbox_end_leftovers(l, s, err);
     if (r == 0 && s->ids.base != 0)
@@ -955,7 +959,7 @@ static int release_stopped(struct launcher *l, const char *id, struct err *err)
     if (r == 0)
         r = network_leave(l, s, err);
     if (r == 0)
-        r = remove_traces(l, s, true, err);
+        r = sandbox_remove_traces(l, s, true, err);
     sandbox_free(s);
     return r;
 }
@@ -966,16 +970,16 @@ int launcher_release(struct launcher *l, const char *id, struct err *err)
     int r;
 
     if (s == NULL)
-        return release_stopped(l, id, err);
+        return sandbox_release_stopped(l, id, err);
     if (!sandbox_ended(s))
         return err_set(err, -EBUSY, "sandbox %s is running", id);
-    r = check_members(l, s, err);
+    r = sandbox_check_members(l, s, err);
     if (r == 0)
         r = sandbox_take_ids(l, s, err);
     if (r == 0)
         r = network_leave(l, s, err);
     if (r == 0)
-        r = remove_traces(l, s, true, err);
+        r = sandbox_remove_traces(l, s, true, err);
     if (r < 0)
         return r;
     launcher_drop(l, s);

@@ -2,10 +2,10 @@
 
 /*
  * The launcher: the only code with privileges. It is single-threaded, parses no JSON, HTTP or
- * archive, and does not believe who asks: requests are decoded and checked (request.h), id ranges
- * are its own choice, images and uppers lie beneath its state directory's fd, bind sources beneath
- * prefixes that its owner configured, devices come from a fixed list, and every sandbox gets the
- * seccomp floor.
+ * archive, and does not trust its client. Requests are decoded and checked (request.h), and it
+ * chooses id ranges itself. Images and uppers are below its state directory's fd, bind sources
+ * below prefixes that its owner configured. Devices come from a fixed list, and every sandbox gets
+ * the seccomp baseline.
  *
  * `rind run` without a daemon calls it in its own process; `rind serve` runs it behind a SEQPACKET
  * socket (launcher_serve).
@@ -27,206 +27,215 @@ struct publish_rules;
 struct host_rootfs;
 
 struct launcher_config {
-    const char *state_dir;            /* made when missing, 0700 */
-    const char *ids_dir;              /* the host's id range registry */
-    const char *const *bind_prefixes; /* absolute, NULL-terminated: where bind sources and root
-                                         directories may lie; borrowed */
+    const char *state_dir; /* made when missing, 0700 */
+    const char *ids_dir;   /* the host's id range registry */
+    /* absolute, NULL-terminated: prefixes of bind sources and root directories; borrowed */
+    const char *const *bind_prefixes;
     const struct publish_rules
-        *publish;                   /* of the host's ports, whoever asks; borrowed; NULL = none */
-    const struct host_rootfs *host; /* what the root file system `host` shows; borrowed; NULL = it
-                                       cannot be had */
-    const char *certificate, *key;  /* the gateway's, absolute paths; borrowed; NULL = none */
-    uint64_t disk_reserve;  /* bytes that stay free where sandboxes are kept; 0 = a twentieth
-                              of that file system, at most 1 GiB */
+        *publish; /* which host ports may be published, by any client; borrowed; NULL = none */
+    /* what the root file system `host` shows; borrowed; NULL = not available */
+    const struct host_rootfs *host;
+    const char *certificate, *key; /* the gateway's, absolute paths; borrowed; NULL = none */
+    /* bytes to keep free where sandboxes are stored; 0 = a twentieth of that file system, at most 1
+     * GiB */
+    uint64_t disk_reserve;
     const void *init_image; /* the static program that becomes init */
     size_t init_size;
-    const void *worker_image; /* the static program that unpacks and packs; NULL = none */
+    const void *worker_image; /* the static program that unpacks and packs archives; NULL = none */
     size_t worker_size;
     const struct launch_net_ops *net; /* borrowed; NULL: no networks */
-    uint32_t terminals; /* of all sandboxes; 0: there are other launchers, nobody counts for all */
-    unsigned volume_makers;  /* volumes that are made at a time; 0, or more: LAUNCH_MAKERS_MAX */
-    unsigned volume_make_ms; /* what takes longer to make one is ended; 0: nothing is */
+    /* total for all sandboxes; 0: other launchers run on this host, so no total is kept */
+    uint32_t terminals;
+    unsigned volume_makers;  /* volumes made at a time; 0 or too many: LAUNCH_MAKERS_MAX */
+    unsigned volume_make_ms; /* time limit for making one; 0: no limit */
 };
 
 struct launch_result {
     int pidfd;   /* owned; init's */
-    int control; /* owned; SEQPACKET to init, which is ready */
+    int control; /* owned; SEQPACKET socket to init, which is ready */
     pid_t pid;   /* of init, on the host */
     uid_t base;  /* the host's id of the sandbox's uid 0 */
     struct net_place net;
-    char net_owner[LAUNCH_ID_MAX + 1]; /* whose network it is in: its own id, or another's */
+    /* the sandbox whose network it is in: its own id, or another's */
+    char net_owner[LAUNCH_ID_MAX + 1];
 };
 
 int launcher_open(const struct launcher_config *config, struct launcher **ret, struct err *err);
-/* Closes; what runs goes on running. */
+/* Closes and frees; running sandboxes keep running. */
 void launcher_free(struct launcher *l);
 
-/*
- * From now on requests are made for clients who have connected to this listening socket: a start
- * needs one to open volumes or a root directory, and opens them with that one's rights. Without it
- * everything is asked by the owner of the process.
- */
+/* Requests from now on come from clients connected to this listening socket. A start passes the
+ * client's connection, and volumes and root directories are opened with that client's rights.
+ * Without this call all requests count as the process owner's. */
 int launcher_serve_clients_of(struct launcher *l, int listen_fd, struct err *err);
 
-/* O_DIRECTORY fd of the state directory. Borrowed. */
+/* Returns an O_DIRECTORY fd of the state directory. Borrowed. */
 int launcher_state_fd(const struct launcher *l);
 
 /*
- * Starts a sandbox as asked. On failure err names the step: -EEXIST the id is taken, -EOPNOTSUPP
- * the host cannot give what is asked, -EPERM a path that is not allowed, other codes as the kernel
- * gave them. Nothing is left then, unless its processes do not end at once while others wait for
- * us: then it is in the table as one that was killed (launch_reply.remains).
+ * Starts a sandbox as requested. On failure err names the step: -EEXIST the id is taken,
+ * -EOPNOTSUPP the host lacks a feature, -EPERM a path is not allowed, other codes come from the
+ * kernel.
+ *
+ * Nothing is left after a failure, with one exception. If its processes are slow to exit while
+ * other requests wait, it stays registered as a killed sandbox (launch_reply.remains). Blocks for
+ * the whole start.
  */
 int launcher_start(struct launcher *l, const struct launch_request *q, struct launch_result *ret,
                    struct err *err);
 
-/* Ends every process of the sandbox, without waiting for it: init's pidfd says when it is so.
+/* Kills every process of the sandbox without waiting: init's pidfd tells when they have exited.
  * -ENOENT: no such sandbox. */
 int launcher_end(struct launcher *l, const char *id, struct err *err);
-/* A copy of init's pidfd, which is the caller's; -ESRCH when it has none. */
+/* Returns a copy of init's pidfd, which the caller owns; -ESRCH when it has no init. */
 int launcher_pidfd(struct launcher *l, const char *id, struct err *err);
-/* The same, and waits until they are gone: for a launcher that has nobody else. */
+/* Like launcher_end, but blocks until they have exited: for a caller without other work. */
 int launcher_kill(struct launcher *l, const char *id, struct err *err);
 
 /* Removes what an ended sandbox leaves: cgroups, files, id range. -EBUSY while init runs. */
 int launcher_release(struct launcher *l, const char *id, struct err *err);
 
-/* What an ended, kept sandbox no longer needs: its cgroups. Files stay, the id range is reserved
- * for them. -EBUSY while init runs. *ret_pidfd, the caller's: of a process that syncs both, before
- * whose end the sandbox cannot be started again; FD_NONE: that has been done. */
+/* Removes the cgroups of an ended, kept sandbox; its files stay, and its id range stays reserved.
+ * -EBUSY while init runs. *ret_pidfd, which the caller owns, is a process that syncs both; the
+ * sandbox cannot be started before it has exited. FD_NONE: the sync is done. */
 int launcher_stop(struct launcher *l, const char *id, int *ret_pidfd, struct err *err);
 
-/* Stops the users' processes where they are, or lets them go on. -ENOENT, -EOPNOTSUPP without a
- * freezer, -EAGAIN when one has not followed yet: it is asked again, or they are let go on. */
+/* Freezes or thaws the users' processes. -ENOENT; -EOPNOTSUPP without a freezer; -EAGAIN when a
+ * process has not stopped yet: retry, or thaw. */
 int launcher_freeze(struct launcher *l, const char *id, bool freeze, struct err *err);
 
-/* Finds a kept sandbox whose init outlived its launcher. -ESRCH: its init is gone (it is stopped).
- * -ENOENT: no such sandbox. -EAGAIN: its init does not listen, because it is about to, or to end:
- * ask again. *ret_frozen: whether its processes are paused. */
+/* Reattaches a kept sandbox whose init survived the previous launcher. -ENOENT: no such sandbox.
+ * -ESRCH: its init has exited (the sandbox is stopped). -EAGAIN: its init does not listen, because
+ * it is starting or exiting: retry. *ret_frozen: its processes are frozen. */
 int launcher_adopt(struct launcher *l, const char *id, struct launch_result *ret, bool *ret_frozen,
                    struct err *err);
 
 /*
- * q->count sockets, TCP or q->udp, of q->family in the net namespace of the sandbox q->id, not
- * connected, non-blocking. Returns how many there are in ret, which may be fewer: one at least.
- * -ENOENT; -EBUSY: its init is gone; -EAFNOSUPPORT; -EPERM: the namespace is the host's.
- * -ENOTRECOVERABLE: the launcher is left in that namespace and must end. q->mark: the sandbox's own
- * egress table lets them through.
+ * Makes q->count sockets (TCP, or UDP if q->udp) of q->family in the net namespace of the sandbox
+ * q->id; unconnected, non-blocking. q->mark: its own egress table lets them pass. Returns how many
+ * are in ret: at least one, perhaps fewer than requested.
+ *
+ * -ENOENT; -EBUSY: its init has exited; -EAFNOSUPPORT; -EPERM: the namespace is the host's.
+ * -ENOTRECOVERABLE: the launcher could not leave that namespace and must exit.
  */
 int launcher_sockets(struct launcher *l, const struct launch_request *q, int *ret, struct err *err);
-/* A socket of the host's that is bound there and, for TCP, listens; non-blocking. Returns the fd.
- * -EPERM: no rule allows it. -EADDRINUSE, -EADDRNOTAVAIL, … */
+/* Makes a host socket bound to this address; a TCP socket listens. Non-blocking. Returns the fd.
+ * -EPERM: no rule allows it. -EADDRINUSE, -EADDRNOTAVAIL and so on. */
 int launcher_listen(struct launcher *l, const struct address *a, bool udp, struct err *err);
 
-/* The same inside a sandbox, TCP, at an address of its own loopback: -EPERM else. -ENOENT; -EBUSY:
- * its init is gone; -ENOTRECOVERABLE as launcher_sockets. */
+/* Makes a listening TCP socket inside a sandbox, at an address of its loopback; -EPERM for any
+ * other. -ENOENT; -EBUSY: its init has exited; -ENOTRECOVERABLE as launcher_sockets. */
 int launcher_listen_inside(struct launcher *l, const char *id, const struct address *a,
                            struct err *err);
 
 /*
- * What a sandbox sends comes under control (net/egress.h), before anything runs in it, later, or
- * again; or out of it. ret: the TCP listener and the UDP socket of q->family inside, non-blocking,
- * unless the table alone was asked for, or none. -EAFNOSUPPORT, -EADDRINUSE (somebody inside has
- * the port), and as launcher_socket.
+ * Installs, replaces or removes a sandbox's egress table (net/egress.h), before any process runs in
+ * it or later. ret: the TCP listener and the UDP socket of q->family inside, non-blocking; none if
+ * only the table, or its removal, was requested. -EAFNOSUPPORT; -EADDRINUSE: a process inside uses
+ * the port; and the errors of launcher_sockets.
  */
 int launcher_egress(struct launcher *l, const struct launch_request *q, int ret[2],
                     struct err *err);
-/* A stream socket that is connected or connecting to a client's handler: egress_handler_ok. Returns
- * the fd. */
+/* Makes a stream socket that is connected or connecting to a client's handler, which must satisfy
+ * egress_handler_ok. Returns the fd. */
 int launcher_dial(struct launcher *l, const char *id, const char *handler, struct err *err);
-/* The same to a name server of the host's, TCP or UDP. -ENOENT: there is no index'th. */
+/* Makes a socket, TCP or UDP, connected or connecting to the host's name server number `index`.
+ * -ENOENT: there are fewer. */
 int launcher_resolver(struct launcher *l, unsigned index, bool udp, struct err *err);
 
-/*
- * A worker for archives, confined to what q->work says (request.h). -EAGAIN: too many; -EEXIST: the
- * name is taken; -ENOENT: no such layer or sandbox.
- */
+/* Starts a worker for archives, confined to what q->work says (request.h). -EAGAIN: too many;
+ * -EEXIST: the name is taken; -ENOENT: no such layer or sandbox. */
 struct launch_worker {
     int pidfd;   /* owned */
     int control; /* owned; the socket to it */
 };
 int launcher_worker(struct launcher *l, const struct launch_request *q, struct launch_worker *ret,
                     struct err *err);
-/* LAUNCH_LAYER_COMMIT: -ENOENT no such worker, -EEXIST there is such a layer, -EAGAIN: it takes a
- * while, and has to be asked again. */
+/* LAUNCH_LAYER_COMMIT. -ENOENT: no such worker; -EEXIST: the layer exists; -EAGAIN: not done yet,
+ * ask again. */
 int launcher_layer_commit(struct launcher *l, const struct launch_request *q, struct err *err);
-/* LAUNCH_LAYER_DROP, LAUNCH_LAYER_REMOVE: files go in a process of its own. -ENOENT. */
+/* LAUNCH_LAYER_DROP, LAUNCH_LAYER_REMOVE; another process removes the files. -ENOENT. */
 int launcher_layer_drop(struct launcher *l, const char *id, struct err *err);
 int launcher_layer_remove(struct launcher *l, const char *name, struct err *err);
-/* LAUNCH_LAYER_LIST: a sealed memfd. */
+/* LAUNCH_LAYER_LIST: returns a sealed memfd. */
 int launcher_layer_list(struct launcher *l, struct err *err);
-/* Removes what workers of launchers that were killed have left, and layers that a host which went
- * down may not have had time to write. A worker may outlive its launcher by a moment: what it has
- * is looked at again when the next layer is made. */
+/* Removes what workers of killed launchers have left, and layers that may not have been written
+ * completely before the host crashed. A worker can outlive its launcher briefly: its layer is swept
+ * when the next layer is made. */
 void launcher_layers_sweep(struct launcher *l);
 
 enum { LAUNCH_PEM_MAX = 1 << 20 /* bytes of either file */ };
-/* Sealed memfds of the gateway's certificate chain and key, read now. -ENOENT: none is configured.
- */
+/* Returns sealed memfds of the gateway's certificate chain and key, read now. -ENOENT: none is
+ * configured. */
 int launcher_certificate(struct launcher *l, int ret[2], struct err *err);
 
-/* A descriptor (borrowed; -1: none) that is readable when the host's firewall or routes have
- * changed, and what to do then, and launcher_watch_wait ms from now (-1: not), for live sandboxes
- * (launch/net-ops.h). launcher_serve does so itself. */
+/*
+ * For callers without launcher_serve, which does this itself. launcher_watch: an fd (borrowed; -1:
+ * none) that is readable when the host's firewall or routes have changed. launcher_watched handles
+ * the change for live sandboxes (launch/net-ops.h). Call it also launcher_watch_wait ms from now
+ * (-1: need not).
+ */
 int launcher_watch(const struct launcher *l);
 int launcher_watch_wait(const struct launcher *l);
 void launcher_watched(struct launcher *l);
 
-/* A sealed memfd with the ids of all kept sandboxes, each NUL-terminated. */
+/* Returns a sealed memfd with the ids of all kept sandboxes, each NUL-terminated. */
 int launcher_list(struct launcher *l, struct err *err);
 
-/* Learns which sandboxes of an earlier launcher live, and puts the rules of their networks back
- * where they are gone: before anything is swept, which may take along what is nobody's any more. */
+/* Finds the sandboxes that survived the previous launcher, and restores missing rules of their
+ * networks. Call it before any sweep, which would remove networks without an owner. */
 int launcher_inherit(struct launcher *l, struct err *err);
 
-/* Takes the reservations of kept sandboxes whose init is gone, after a reboot or a crash, and gives
- * back those of sandboxes that are no more. One launcher of a state directory at a time. */
+/* Reserves the id ranges of kept sandboxes whose init has exited (reboot or crash), and releases
+ * those of removed sandboxes. One launcher per state directory at a time. */
 int launcher_recover(struct launcher *l, struct err *err);
 
-/* Counters of its cgroups into the reply. -ENOENT. */
+/* Fills the reply with its cgroups' counters. -ENOENT. */
 struct launch_reply;
 int launcher_stats(struct launcher *l, const char *id, struct launch_reply *ret, struct err *err);
 
-/* One process of a sandbox's users, by the numbers that its init sees it by. */
-enum { LAUNCH_PROCESSES_MAX = 1024 /* of one sandbox that are listed */ };
+/* One process of a sandbox's users, with pids as its init sees them. */
+enum { LAUNCH_PROCESSES_MAX = 1024 /* listed per sandbox */ };
 struct launch_process {
-    int32_t pid, parent;        /* parent: 1 = init, 0 = not to be seen from there */
-    uint32_t uid;               /* inside: the effective one */
-    int32_t terminal;           /* N of its /dev/pts/N, or -1 */
-    int64_t started_ms, cpu_ms; /* since the epoch; used so far */
-    char name[32];              /* what it calls itself: any bytes; NUL-terminated */
+    int32_t pid, parent;        /* parent: 1 = init, 0 = not visible to init */
+    uint32_t uid;               /* effective uid, inside */
+    int32_t terminal;           /* N if its terminal is /dev/pts/N, or -1 */
+    int64_t started_ms, cpu_ms; /* since the epoch; CPU time used */
+    char name[32];              /* its comm: any bytes; NUL-terminated */
 };
-/* A sealed memfd with one struct launch_process each, also while they are paused. -ENOENT: no such
- * sandbox; -E2BIG: more than LAUNCH_PROCESSES_MAX; -EOPNOTSUPP: no cgroup to find them by. */
+/* Returns a sealed memfd with one struct launch_process each, also while they are frozen. -ENOENT:
+ * no such sandbox; -E2BIG: more than LAUNCH_PROCESSES_MAX; -EOPNOTSUPP: no cgroup lists them. */
 int launcher_processes(struct launcher *l, const char *id, struct err *err);
 
-/* How often the kernel killed for memory in it; 0 when unknown. */
+/* The number of its OOM kills; 0 when unknown. */
 unsigned long launcher_oom_kills(const struct launcher *l, const char *id);
 
-/* Removes what launchers that were killed have left in the state directory. Returns how many
- * sandboxes that were. */
+/* Removes what killed launchers have left in the state directory. Returns the number of removed
+ * sandboxes. */
 int launcher_sweep(struct launcher *l);
-/* The same, and what has many files is removed by a process of its own: for who has others that
- * wait for him. */
+/* Like launcher_sweep, but another process removes sandboxes with many files: for a launcher that
+ * other clients wait for. */
 int launcher_sweep_aside(struct launcher *l);
 
 /*
- * The same by messages: one request in a sealed memfd a SEQPACKET message, with LAUNCH_START the
- * connection of the client for whom it is behind it; one struct launch_reply each, with pidfd and
- * control socket for LAUNCH_START. Returns 0 when the peer has closed (every sandbox goes on).
+ * launcher_serve handles requests from a SEQPACKET socket. Each message carries one request in a
+ * sealed memfd, and for LAUNCH_START also the connection of the client. Each reply is one struct
+ * launch_reply; LAUNCH_START's carries pidfd and control socket. Returns 0 when the peer has closed
+ * its socket; every sandbox keeps running.
  */
-/* A sandbox's disk limit and what it uses of it. limit 0: it has none. */
+/* A sandbox's disk limit and usage. limit 0: it has none. */
 struct launch_disk {
-    uint64_t limit, allocated;                /* of the image; what it takes of the host's disk */
-    uint64_t size, used, inodes, inodes_used; /* of the file system; 0 while it is not mounted */
+    uint64_t limit, allocated; /* size of the image; bytes that it takes on the host's disk */
+    uint64_t size, used, inodes, inodes_used; /* of its file system; 0 while it is not mounted */
 };
 struct launch_reply {
     int code; /* 0 or a negative errno */
     int pid;  /* of init */
     unsigned base;
-    int frozen;  /* LAUNCH_ADOPT: whether its processes are paused */
-    int remains; /* a failed LAUNCH_START: processes of it still end; LAUNCH_KILL, then LAUNCH_STOP
-                    or LAUNCH_RELEASE follow, as for any other */
+    int frozen; /* LAUNCH_ADOPT: its processes are frozen */
+    /* a failed LAUNCH_START: processes of it still exit; LAUNCH_KILL, then LAUNCH_STOP or
+     * LAUNCH_RELEASE must follow, as for a started sandbox */
+    int remains;
     unsigned long oom_kills;
     uint64_t memory_bytes, memory_peak_bytes, cpu_usec, pids; /* LAUNCH_STATS */
     struct launch_disk disk;                                  /* LAUNCH_STATS */

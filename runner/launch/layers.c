@@ -1,15 +1,17 @@
 /*
- * Unpacked layers of images: `image-layers/<digest>/` below the state directory, which is closed to
- * everybody else, with
+ * Unpacked layers of images: `image-layers/<digest>/` below the state directory, which only its
+ * owner can access, with
  *
- *     fs/     the tree; its files carry the ids from IDRANGE_LAYERS on
- *     bytes   what the supervisor says of its size
- *     boot    while it is not known to be on disk: the boot of the host that it was made in
+ *     fs/     the tree; its files have the ids from IDRANGE_LAYERS on
+ *     bytes   its size as the supervisor has reported it
+ *     boot    until it is known to be on disk: the boot id of the host when it was made
  *
- * A layer that has its name is complete: it was made as `.tmp-<id>` by a worker, and renamed. That
- * holds over the death of every process. Over that of the host it holds as soon as `boot` is gone,
- * which a process of its own sees to; a layer with the `boot` of an earlier one is removed, and its
- * archive, which the store has, is unpacked again.
+ * A layer under its final name is complete: a worker made it as `.tmp-<id>`, and the launcher
+ * renamed it. This holds after the death of any process. It holds after a crash of the host only if
+ * `boot` has been removed, which a child process does after a sync. A layer with another boot id is
+ * removed, and its archive, which is still in the store, is unpacked again.
+ *
+ * Runs in the launcher.
  */
 #include <errno.h>
 #include <fcntl.h>
@@ -41,28 +43,29 @@
 
 enum {
     TMP_NAME_MAX = sizeof(TMP_PREFIX) + LAUNCH_ID_MAX + 1,
-    LIST_MAX = 64 << 20, /* bytes of a list of layers */
+    LIST_MAX = 64 << 20, /* bytes of the list of layers */
     NICENESS = 10,
     BOOT_ID_MAX = 64,
-    OUT_OF_THE_WAY = 100, /* a number above those that are used below */
-    MARK_HERE = 4096,     /* bytes of a list of opaque directories that takes no time */
+    OUT_OF_THE_WAY = 100, /* a number above the fds that are used below */
+    /* bytes of a list of opaque directories that is short enough to be handled in the launcher */
+    MARK_HERE = 4096,
 };
 
-static bool name_ok(const char *name)
+static bool layer_name_ok(const char *name)
 {
     return strlen(name) == LAUNCH_LAYER_NAME &&
            strspn(name, "0123456789abcdef") == LAUNCH_LAYER_NAME;
 }
 
-static void tmp_name(const char *id, char ret[TMP_NAME_MAX])
+static void layer_tmp_name(const char *id, char ret[TMP_NAME_MAX])
 {
     (void)snprintf(ret, TMP_NAME_MAX, TMP_PREFIX "%s", id);
 }
 
-/* ---- processes of their own ---- */
+/* ---- child processes ---- */
 
-/* Of all descriptors only this one stays, as 0: locks of others must not be held by us. */
-static int keep_only(int fd)
+/* Moves fd to 0 and closes all others, as they include locks of other sandboxes. */
+static int fds_keep_only(int fd)
 {
     fd = fcntl(fd, F_DUPFD, OUT_OF_THE_WAY);
     if (fd < 0 || dup2(fd, 0) < 0)
@@ -70,9 +73,9 @@ static int keep_only(int fd)
     return sys_close_range(1, ~0U, 0);
 }
 
-/* Has work(fd, name) done by a process that nobody waits for. False: it could not be made. */
-static bool aside(struct launcher *l, int fd, const char *name,
-                  int (*work)(int fd, const char *name))
+/* Runs work(fd, name) in a child that is not waited for. Returns false if there is no child. */
+static bool layer_fork_work(struct launcher *l, int fd, const char *name,
+                            int (*work)(int fd, const char *name))
 {
     pid_t pid;
 
@@ -84,7 +87,7 @@ static bool aside(struct launcher *l, int fd, const char *name,
         (void)signal(SIGINT, SIG_DFL);
         (void)prctl(PR_SET_NAME, "rind-layers");
         (void)setpriority(PRIO_PROCESS, 0, NICENESS);
-        _exit(keep_only(fd) < 0 || work(0, name) < 0);
+        _exit(fds_keep_only(fd) < 0 || work(0, name) < 0);
     }
     if (pid < 0)
         return false;
@@ -92,12 +95,12 @@ static bool aside(struct launcher *l, int fd, const char *name,
     return true;
 }
 
-static int remove_tree(int fd, const char *name)
+static int layer_remove_tree(int fd, const char *name)
 {
     return rmtree_at(fd, name, RMTREE_ONE_MOUNT);
 }
 
-static int sync_layer(int fd, const char *name)
+static int layer_sync(int fd, const char *name)
 {
     (void)name;
     if (syncfs(fd) < 0)
@@ -105,10 +108,10 @@ static int sync_layer(int fd, const char *name)
     return unlinkat(fd, "boot", 0) < 0 ? -errno : fsync(fd);
 }
 
-static void remove_aside(struct launcher *l, const char *name)
+static void layer_remove_aside(struct launcher *l, const char *name)
 {
-    if (!aside(l, l->image_layers_fd, name, remove_tree))
-        (void)remove_tree(l->image_layers_fd, name);
+    if (!layer_fork_work(l, l->image_layers_fd, name, layer_remove_tree))
+        (void)layer_remove_tree(l->image_layers_fd, name);
 }
 
 /* ---- opening and making ---- */
@@ -119,8 +122,8 @@ int layer_open_at(int layers_fd, const char *name, char ret_path[LAUNCH_LAYER_PA
     int fd;
 
     (void)snprintf(ret_path, LAUNCH_LAYER_PATH_MAX, "%.64s/fs", name);
-    fd = name_ok(name) ? sys_openat2(layers_fd, ret_path, O_PATH | O_DIRECTORY, 0, OPEN_PLAIN)
-                       : -EINVAL;
+    fd = layer_name_ok(name) ? sys_openat2(layers_fd, ret_path, O_PATH | O_DIRECTORY, 0, OPEN_PLAIN)
+                             : -EINVAL;
     return fd < 0 ? err_errno(err, fd, "layer %.64s", name) : fd;
 }
 
@@ -131,11 +134,11 @@ int layer_open(struct launcher *l, const char *name, struct err *err)
     return layer_open_at(l->image_layers_fd, name, path, err);
 }
 
-static int make_tree(int dir)
+static int layer_make_tree(int dir)
 {
     auto_close int fs = FD_NONE;
 
-    /* Locked before anybody who sweeps can look at it. */
+    /* The lock is taken before a sweep can see the directory. */
     if (flock(dir, LOCK_EX | LOCK_NB) < 0 || mkdirat(dir, "fs", 0700) < 0)
         return -errno;
     fs = openat(dir, "fs", O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
@@ -153,16 +156,16 @@ int layer_make(struct launcher *l, const char *id, int *ret_dir_fd, int *ret_tre
 
     if (l->layers_unswept)
         launcher_layers_sweep(l);
-    tmp_name(id, name);
+    layer_tmp_name(id, name);
     while (flock(l->image_layers_fd, LOCK_SH) < 0)
         if (errno != EINTR)
             return err_errno(err, -errno, "lock the directory of layers");
     r = mkdirat(l->image_layers_fd, name, 0700) < 0 ? -errno : 0;
     if (r == 0) {
         dir = openat(l->image_layers_fd, name, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
-        r = dir < 0 ? -errno : make_tree(dir);
+        r = dir < 0 ? -errno : layer_make_tree(dir);
         if (r < 0)
-            (void)remove_tree(l->image_layers_fd, name);
+            (void)layer_remove_tree(l->image_layers_fd, name);
     }
     (void)flock(l->image_layers_fd, LOCK_UN);
     if (r < 0)
@@ -172,8 +175,8 @@ int layer_make(struct launcher *l, const char *id, int *ret_dir_fd, int *ret_tre
     return 0;
 }
 
-/* One into which nothing was unpacked is gone at once, and with it its name. */
-static bool remove_empty(struct launcher *l, const char *name)
+/* Removes a layer that nothing was unpacked into at once, so that its name is free again. */
+static bool layer_remove_empty(struct launcher *l, const char *name)
 {
     auto_close int dir =
         openat(l->image_layers_fd, name, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
@@ -186,19 +189,17 @@ void layer_discard(struct launcher *l, const char *id)
 {
     char name[TMP_NAME_MAX];
 
-    tmp_name(id, name);
-    if (!remove_empty(l, name))
-        remove_aside(l, name);
+    layer_tmp_name(id, name);
+    if (!layer_remove_empty(l, name))
+        layer_remove_aside(l, name);
 }
 
 /* ---- finishing ---- */
 
-/*
- * What the worker says of opaque directories, which only we can mark. It is hostile, and so is the
- * tree: each is opened beneath it and through no link, and the worst that a lie does is to hide
- * what lies below this layer.
- */
-static int mark_opaque(int dir_fd, int opaque_fd, struct err *err)
+/* Marks the opaque directories that the worker reports, as only the launcher may set the xattr. The
+ * worker may be compromised, and the tree is hostile. So each directory is opened beneath the tree
+ * and through no link. A false report can only hide files of the layers below. */
+static int layer_mark_opaque(int dir_fd, int opaque_fd, struct err *err)
 {
     auto_close int fs = openat(dir_fd, "fs", O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
     auto_free char *paths = NULL;
@@ -226,7 +227,7 @@ static int mark_opaque(int dir_fd, int opaque_fd, struct err *err)
     return 0;
 }
 
-static _Noreturn void marker(const struct work *w)
+static _Noreturn void layer_marker_main(const struct work *w)
 {
     enum { DIR_FD, OPAQUE_FD, COUNT };
     int fds[COUNT] = {w->dir_fd, w->opaque_fd}, r;
@@ -236,13 +237,13 @@ static _Noreturn void marker(const struct work *w)
     (void)prctl(PR_SET_NAME, "rind-layers");
     r = removal_keep_only(fds, COUNT, 0);
     if (r == 0)
-        r = mark_opaque(DIR_FD, OPAQUE_FD, NULL);
-    _exit(-r < 256 ? -r : EIO); /* the status is the errno */
+        r = layer_mark_opaque(DIR_FD, OPAQUE_FD, NULL);
+    _exit(-r < 256 ? -r : EIO); /* the exit status is the errno */
 }
 
-/* The same; an image can have so many that it takes seconds, by a process of its own: -EAGAIN until
- * that has ended. */
-static int mark(struct work *w, struct err *err)
+/* Marks opaque directories. An image can have so many that it takes seconds, so a child does it:
+ * -EAGAIN until that has exited. */
+static int layer_mark(struct work *w, struct err *err)
 {
     struct stat st;
     int status = 0;
@@ -251,10 +252,10 @@ static int mark(struct work *w, struct err *err)
         return 0;
     if (w->marker == 0) {
         if (fstat(w->opaque_fd, &st) == 0 && st.st_size <= MARK_HERE)
-            return mark_opaque(w->dir_fd, w->opaque_fd, err);
+            return layer_mark_opaque(w->dir_fd, w->opaque_fd, err);
         w->marker = fork();
         if (w->marker == 0)
-            marker(w);
+            layer_marker_main(w);
         if (w->marker < 0) {
             w->marker = 0;
             return err_errno(err, -errno, "opaque directories");
@@ -270,7 +271,7 @@ static int mark(struct work *w, struct err *err)
     return err_errno(err, WIFEXITED(status) ? -WEXITSTATUS(status) : -ECHILD, "opaque directories");
 }
 
-/* Without the line's end. */
+/* Reads the boot id without its newline. */
 static int boot_id(char ret[BOOT_ID_MAX])
 {
     auto_free char *text = NULL;
@@ -287,7 +288,7 @@ static int boot_id(char ret[BOOT_ID_MAX])
     return r;
 }
 
-static int put_file(int dir_fd, const char *name, const char *text)
+static int layer_write_file(int dir_fd, const char *name, const char *text)
 {
     auto_close int fd =
         openat(dir_fd, name, O_WRONLY | O_CREAT | O_EXCL | O_NOFOLLOW | O_CLOEXEC, 0600);
@@ -295,15 +296,15 @@ static int put_file(int dir_fd, const char *name, const char *text)
     return fd < 0 ? -errno : write_all(fd, text, strlen(text));
 }
 
-static int put_facts(int dir_fd, int64_t bytes)
+static int layer_write_info(int dir_fd, int64_t bytes)
 {
     char boot[BOOT_ID_MAX], text[32];
     int r = boot_id(boot);
 
     (void)snprintf(text, sizeof(text), "%lld", (long long)bytes);
     if (r == 0)
-        r = put_file(dir_fd, "boot", boot);
-    return r < 0 ? r : put_file(dir_fd, "bytes", text);
+        r = layer_write_file(dir_fd, "boot", boot);
+    return r < 0 ? r : layer_write_file(dir_fd, "bytes", text);
 }
 
 int launcher_layer_commit(struct launcher *l, const struct launch_request *q, struct err *err)
@@ -315,14 +316,14 @@ int launcher_layer_commit(struct launcher *l, const struct launch_request *q, st
 
     if (w == NULL || w->kind != LAUNCH_WORK_LAYER)
         return err_set(err, -ENOENT, "no worker %s has made a layer", q->id);
-    tmp_name(q->id, tmp);
-    r = work_over(w, err); /* from here on nobody can change the tree */
+    layer_tmp_name(q->id, tmp);
+    r = work_over(w, err); /* the worker has exited: no process can change the tree from here on */
     if (r == 0)
-        r = mark(w, err);
+        r = layer_mark(w, err);
     if (r == -EAGAIN)
         return r;
     if (r == 0) {
-        r = put_facts(w->dir_fd, q->bytes);
+        r = layer_write_info(w->dir_fd, q->bytes);
         if (r < 0)
             (void)err_errno(err, r, "finish layer %s", name);
     }
@@ -331,10 +332,11 @@ int launcher_layer_commit(struct launcher *l, const struct launch_request *q, st
         r = err_errno(err, -errno, "name layer %s", name);
     if (r < 0) {
         work_end(l, at);
-        remove_aside(l, tmp);
+        layer_remove_aside(l, tmp);
         return r;
     }
-    (void)aside(l, w->dir_fd, name, sync_layer); /* else it counts until the host goes down */
+    /* if that fails, the layer is valid until the host reboots */
+    (void)layer_fork_work(l, w->dir_fd, name, layer_sync);
     work_end(l, at);
     return 0;
 }
@@ -361,13 +363,13 @@ int launcher_layer_remove(struct launcher *l, const char *name, struct err *err)
     if (renameat(l->image_layers_fd, name, l->image_layers_fd, tmp) < 0 && errno != ENOTEMPTY &&
         errno != EEXIST)
         return err_errno(err, -errno, "layer %s", name);
-    remove_aside(l, tmp);
+    layer_remove_aside(l, tmp);
     return 0;
 }
 
-/* ---- all of them ---- */
+/* ---- listing and sweeping ---- */
 
-static int each(struct launcher *l, int (*one)(void *arg, const char *name), void *arg)
+static int layers_each(struct launcher *l, int (*one)(void *arg, const char *name), void *arg)
 {
     auto_ptr(dir_close) DIR *d = dir_open(l->image_layers_fd, ".");
     const struct dirent *e;
@@ -385,7 +387,7 @@ struct listing {
     struct buf text;
 };
 
-static int list_one(void *arg, const char *name)
+static int layers_list_one(void *arg, const char *name)
 {
     struct listing *list = arg;
     auto_free char *bytes = NULL;
@@ -393,7 +395,7 @@ static int list_one(void *arg, const char *name)
     size_t len = 0;
     int r;
 
-    if (!name_ok(name))
+    if (!layer_name_ok(name))
         return 0;
     (void)snprintf(path, sizeof(path), "%s/bytes", name);
     if (file_read_at(list->l->image_layers_fd, path, 32, &bytes, &len, NULL) < 0 ||
@@ -406,7 +408,7 @@ static int list_one(void *arg, const char *name)
 int launcher_layer_list(struct launcher *l, struct err *err)
 {
     struct listing list = {.l = l, .text = BUF_INIT(LIST_MAX)};
-    int r = each(l, list_one, &list), fd = FD_NONE;
+    int r = layers_each(l, layers_list_one, &list), fd = FD_NONE;
 
     if (r == 0)
         r = fd = memfd_sealed("rind-layers", list.text.data != NULL ? list.text.data : "",
@@ -415,8 +417,8 @@ int launcher_layer_list(struct launcher *l, struct err *err)
     return r < 0 ? err_errno(err, r, "list layers") : fd;
 }
 
-/* Whether nobody lives who makes it. */
-static bool is_dead(struct launcher *l, const char *name)
+/* True if the process that made the layer has exited: its lock is free. */
+static bool layer_is_abandoned(struct launcher *l, const char *name)
 {
     auto_close int dir =
         openat(l->image_layers_fd, name, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
@@ -424,7 +426,7 @@ static bool is_dead(struct launcher *l, const char *name)
     return dir >= 0 && flock(dir, LOCK_EX | LOCK_NB) == 0;
 }
 
-static bool is_lost(struct launcher *l, const char *name, const char *boot)
+static bool layer_is_unsynced(struct launcher *l, const char *name, const char *boot)
 {
     auto_free char *text = NULL;
     char path[LAUNCH_LAYER_NAME + 8];
@@ -440,16 +442,16 @@ struct sweeping {
     char boot[BOOT_ID_MAX];
 };
 
-static int sweep_one(void *arg, const char *name)
+static int layers_sweep_one(void *arg, const char *name)
 {
     struct sweeping *s = arg;
 
     if (strncmp(name, TMP_PREFIX, strlen(TMP_PREFIX)) == 0) {
-        if (is_dead(s->l, name))
-            remove_aside(s->l, name);
+        if (layer_is_abandoned(s->l, name))
+            layer_remove_aside(s->l, name);
         else
             s->l->layers_unswept = true;
-    } else if (name_ok(name) && is_lost(s->l, name, s->boot))
+    } else if (layer_name_ok(name) && layer_is_unsynced(s->l, name, s->boot))
         (void)launcher_layer_remove(s->l, name, NULL);
     return 0;
 }
@@ -463,6 +465,6 @@ void launcher_layers_sweep(struct launcher *l)
     if (boot_id(s.boot) < 0 || flock(l->image_layers_fd, LOCK_EX | LOCK_NB) < 0)
         return;
     l->layers_unswept = false;
-    (void)each(l, sweep_one, &s);
+    (void)layers_each(l, layers_sweep_one, &s);
     (void)flock(l->image_layers_fd, LOCK_UN);
 }

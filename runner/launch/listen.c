@@ -1,8 +1,8 @@
 /*
- * Sockets of the host's for published ports, and of a sandbox's loopback for its doors. The
- * supervisor cannot make them itself: it has no right to ports below 1024, and its filter lets it
- * make no socket at all. It is not believed: only what the daemon's owner allows (the rules of the
- * configuration) is opened.
+ * Makes listening sockets: host sockets for published ports, and sockets on a sandbox's loopback
+ * for host loopback forwards. The supervisor cannot make them: it may not bind ports below 1024,
+ * and its seccomp filter allows no socket(2). Its requests are checked against the rules of the
+ * owner's configuration. Runs in the launcher.
  */
 #include <errno.h>
 #include <netinet/in.h>
@@ -25,8 +25,8 @@ static int bind_socket(int fd, const struct address *a, bool udp)
     const int on = 1;
     socklen_t len = address_socket(a, &name);
 
-    /* For TCP alone, where it means "although connections of an earlier one still end": two UDP
-     * sockets that both set it share a port, and one of them could take the other's datagrams. */
+    /* Only for TCP, where it lets bind succeed while old connections are in TIME_WAIT. Two UDP
+     * sockets with SO_REUSEADDR would share a port, and one could receive the other's datagrams. */
     if (!udp && setsockopt(fd, SOL_SOCKET, SO_REUSEADDR, &on, sizeof(on)) < 0)
         return -errno;
     if (a->family == 6 && setsockopt(fd, IPPROTO_IPV6, IPV6_V6ONLY, &on, sizeof(on)) < 0)

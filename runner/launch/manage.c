@@ -1,5 +1,5 @@
-/* What happens to kept sandboxes after their start: stop, pause, take up again after a launcher's
- * death. */
+/* Kept sandboxes after their start: stop, freeze, and reattach after the launcher has died. Runs in
+ * the launcher. */
 #include <errno.h>
 #include <fcntl.h>
 #include <stdio.h>
@@ -100,8 +100,9 @@ int launcher_stats(struct launcher *l, const char *id, struct launch_reply *ret,
     return 0;
 }
 
-/* -EAGAIN: what is left of it has not gone yet. */
-static int recover(struct launcher *l, struct sandbox *s, const char *owner, struct err *err)
+/* Cleans up after a sandbox whose init has exited. -EAGAIN: some of its processes still exit. */
+static int sandbox_recover(struct launcher *l, struct sandbox *s, const char *owner,
+                           struct err *err)
 {
     if (sandbox_end_leftovers(l, s, err) == -EAGAIN)
         return -EAGAIN;
@@ -113,9 +114,9 @@ static int recover(struct launcher *l, struct sandbox *s, const char *owner, str
     return 0;
 }
 
-/* Nobody listens: -ESRCH when its lock says that its init is gone, -EAGAIN when not yet. What dies
- * with an init that nobody waited for is waited for here. */
-static int not_listening(struct launcher *l, struct sandbox *s, struct err *err)
+/* Init's socket does not listen. -ESRCH when its lock is free, so init has exited; -EAGAIN when it
+ * is not free yet. Processes that init leaves behind are killed here first. */
+static int sandbox_not_listening(struct launcher *l, struct sandbox *s, struct err *err)
 {
     auto_free char *owner = sandbox_owner(l, s->id);
     int r = sandbox_dir_lock(s);
@@ -126,15 +127,15 @@ static int not_listening(struct launcher *l, struct sandbox *s, struct err *err)
         return err_errno(err, r, "lock of sandbox %s", s->id);
     if (owner == NULL)
         return err_errno(err, -ENOMEM, "sandbox %s", s->id);
-    r = recover(l, s, owner, err);
-    sandbox_dir_unlock(s); /* who starts it next must have it */
+    r = sandbox_recover(l, s, owner, err);
+    sandbox_dir_unlock(s); /* the next start must be able to take it */
     if (r < 0)
         return r;
     return err_set(err, -ESRCH, "sandbox %s is stopped", s->id);
 }
 
-static int adopt(struct launcher *l, struct sandbox *s, struct launch_result *ret, bool *ret_frozen,
-                 struct err *err)
+static int sandbox_reattach(struct launcher *l, struct sandbox *s, struct launch_result *ret,
+                            bool *ret_frozen, struct err *err)
 {
     auto_close int control = FD_NONE;
     auto_close int pidfd = FD_NONE;
@@ -145,10 +146,10 @@ static int adopt(struct launcher *l, struct sandbox *s, struct launch_result *re
         return r;
     control = sandbox_socket_connect(s, err);
     if (control == -ECONNREFUSED || control == -ENOENT)
-        return not_listening(l, s, err);
+        return sandbox_not_listening(l, s, err);
     if (control < 0)
         return control;
-    if (s->ids.base == 0) /* nobody knows whose ids these processes have */
+    if (s->ids.base == 0) /* the owner of these processes' ids is unknown */
         return sandbox_dir_whole(s, err);
     s->pidfd = sandbox_socket_peer(control, &s->pid, err);
     if (s->pidfd < 0)
@@ -186,8 +187,8 @@ int launcher_adopt(struct launcher *l, const char *id, struct launch_result *ret
     s = sandbox_new(id);
     if (s == NULL)
         return err_errno(err, -ENOMEM, "sandbox %s", id);
-    s->fuse = true; /* for all we know */
-    r = adopt(l, s, ret, ret_frozen, err);
+    s->fuse = true; /* assumed, because it is not recorded */
+    r = sandbox_reattach(l, s, ret, ret_frozen, err);
     if (r < 0) {
         sandbox_free(s);
         return r;
@@ -210,7 +211,7 @@ static bool is_kept(void *data, const char *id)
 }
 
 /* Calls fn for each kept sandbox on disk. */
-static int each_kept(struct launcher *l, int (*fn)(struct launcher *, const char *id, void *data),
+static int kept_each(struct launcher *l, int (*fn)(struct launcher *, const char *id, void *data),
                      void *data, struct err *err)
 {
     auto_ptr(dir_close) DIR *d = dir_open(l->sandboxes_fd, ".");
@@ -225,7 +226,7 @@ static int each_kept(struct launcher *l, int (*fn)(struct launcher *, const char
     return r;
 }
 
-static int list_one(struct launcher *l, const char *id, void *data)
+static int kept_list_one(struct launcher *l, const char *id, void *data)
 {
     (void)l;
     return buf_append(data, id, strlen(id) + 1);
@@ -236,15 +237,15 @@ int launcher_list(struct launcher *l, struct err *err)
     auto_buf struct buf list = BUF_INIT(LIST_MAX);
     int r;
 
-    r = each_kept(l, list_one, &list, err);
+    r = kept_each(l, kept_list_one, &list, err);
     if (r < 0)
         return err_errno(err, r, "list the sandboxes");
     r = memfd_sealed("rind-list", list.data != NULL ? list.data : "", list.len);
     return r < 0 ? err_errno(err, r, "list the sandboxes") : r;
 }
 
-/* What lives holds its lock. Where that cannot be looked at, it may live. */
-static int inherit_one(struct launcher *l, const char *id, void *data)
+/* A running sandbox holds its lock. If its directory cannot be opened, it is treated as running. */
+static int kept_find_survivor(struct launcher *l, const char *id, void *data)
 {
     struct sandbox *s = sandbox_new(id);
     int r = 0;
@@ -258,7 +259,7 @@ static int inherit_one(struct launcher *l, const char *id, void *data)
     return r;
 }
 
-static int recover_one(struct launcher *l, const char *id, void *data)
+static int kept_recover_one(struct launcher *l, const char *id, void *data)
 {
     struct sandbox *s = sandbox_new(id);
     auto_free char *owner = sandbox_owner(l, id);
@@ -268,16 +269,16 @@ static int recover_one(struct launcher *l, const char *id, void *data)
         sandbox_free(s);
         return -ENOMEM;
     }
-    /* What cannot be opened is the supervisor's to report. */
+    /* The supervisor reports a sandbox that cannot be opened. */
     if (sandbox_dir_open(l, s, NULL) == 0)
-        (void)recover(l, s, owner, NULL);
+        (void)sandbox_recover(l, s, owner, NULL);
     sandbox_free(s);
     return 0;
 }
 
 int launcher_inherit(struct launcher *l, struct err *err)
 {
-    int r = each_kept(l, inherit_one, NULL, err);
+    int r = kept_each(l, kept_find_survivor, NULL, err);
 
     if (r < 0)
         return err_errno(err, r, "find the sandboxes that live");
@@ -287,7 +288,7 @@ int launcher_inherit(struct launcher *l, struct err *err)
 
 int launcher_recover(struct launcher *l, struct err *err)
 {
-    int r = each_kept(l, recover_one, NULL, err);
+    int r = kept_each(l, kept_recover_one, NULL, err);
 
     if (r == 0)
         r = idrange_sweep(l->ids_fd, l->state_dir, is_kept, l, err);

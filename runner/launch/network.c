@@ -28,29 +28,30 @@ static const char net_file[] = "net", net_new[] = "net.new";
 
 enum { NET_MAGIC = 0x4e444e52 /* "RNDN" */, HAS_BOX = 1 };
 
-#define HOST_NAME "host.rind.internal" /* of the host, where some of its ports are let through */
+/* resolves to the host, in sandboxes that may reach ports of the host */
+#define HOST_NAME "host.rind.internal"
 
 struct net_record {
     uint32_t magic, size;
     char owner[LAUNCH_ID_MAX + 1];
     char hostname[LAUNCH_HOSTNAME_MAX + 1];
-    uint32_t has; /* HAS_BOX and so on */
+    uint32_t has; /* HAS_BOX */
     int32_t hosts_lease, resolv_lease;
     uint32_t host_count;
     struct launch_host hosts[LAUNCH_HOSTS_MAX];
     struct net_box box;
-    char aliases[LAUNCH_ALIASES_MAX + 1]; /* records of before end in front of it */
+    char aliases[LAUNCH_ALIASES_MAX + 1]; /* older records end before this member */
 };
 
-/* Its network's, where it has one of its own. */
-static uint32_t slot_of(const struct sandbox *s)
+/* Returns the slot of the sandbox's own network. */
+static uint32_t sandbox_slot(const struct sandbox *s)
 {
     return (s->ids.base - IDRANGE_FIRST) / IDRANGE_SIZE;
 }
 
 /* ---- the file ---- */
 
-static int save(const struct sandbox *s, struct err *err)
+static int record_save(const struct sandbox *s, struct err *err)
 {
     auto_free struct net_record *rec = calloc(1, sizeof(*rec));
     auto_close int fd = FD_NONE;
@@ -71,8 +72,9 @@ static int save(const struct sandbox *s, struct err *err)
     rec->has = s->net != NULL ? HAS_BOX : 0U;
     if (s->net != NULL)
         rec->box = *s->net;
-    /* Whole, or the one before: a launcher that dies here, or a full disk, must not leave a living
-     * sandbox whose network nobody knows. A host that goes down ends the sandbox, too. */
+    /* The record is replaced atomically. A launcher that dies here, or a full disk, must not leave
+     * a running sandbox without the record of its network. No fsync: a crash of the host ends the
+     * sandbox, too. */
     fd = openat(s->dir_fd, net_new, O_WRONLY | O_CREAT | O_TRUNC | O_NOFOLLOW | O_CLOEXEC, 0600);
     r = fd < 0 ? -errno : write_all(fd, rec, sizeof(*rec));
     if (r == 0 && renameat(s->dir_fd, net_new, s->dir_fd, net_file) < 0)
@@ -80,8 +82,8 @@ static int save(const struct sandbox *s, struct err *err)
     return r < 0 ? err_errno(err, r, "network: the sandbox's record") : 0;
 }
 
-/* Written by us, where nobody else writes: a cut one is what a crash left. */
-static bool load(int dir_fd, struct net_record *ret)
+/* Reads a record. Only the launcher writes it, so a truncated one is the result of a crash. */
+static bool record_load(int dir_fd, struct net_record *ret)
 {
     auto_close int fd = openat(dir_fd, net_file, O_RDONLY | O_NOFOLLOW | O_CLOEXEC);
     ssize_t n = fd >= 0 ? read(fd, ret, sizeof(*ret)) : -1;
@@ -97,7 +99,7 @@ static bool load(int dir_fd, struct net_record *ret)
     return launch_id_ok(ret->owner) && ret->host_count <= LAUNCH_HOSTS_MAX;
 }
 
-static int set_hosts(struct sandbox *s, const struct launch_host *hosts, size_t count)
+static int sandbox_set_hosts(struct sandbox *s, const struct launch_host *hosts, size_t count)
 {
     struct launch_host *own = count > 0 ? malloc(count * sizeof(*own)) : NULL;
 
@@ -115,15 +117,16 @@ void network_load(struct sandbox *s)
 {
     auto_free struct net_record *rec = malloc(sizeof(*rec));
 
-    if (rec == NULL || s->dir_fd < 0 || !load(s->dir_fd, rec))
+    if (rec == NULL || s->dir_fd < 0 || !record_load(s->dir_fd, rec))
         return;
     (void)memcpy(s->net_owner, rec->owner, sizeof(s->net_owner));
     (void)memcpy(s->hostname, rec->hostname, sizeof(s->hostname));
     (void)memcpy(s->aliases, rec->aliases, sizeof(s->aliases));
     s->hosts_lease = rec->hosts_lease;
     s->resolv_lease = rec->resolv_lease;
-    (void)set_hosts(s, rec->hosts,
-                    rec->host_count); /* or its file lacks them when it is written again */
+    (void)sandbox_set_hosts(s, rec->hosts,
+                            /* on failure its hosts file lacks these lines when it is rewritten */
+                            rec->host_count);
     if ((rec->has & HAS_BOX) == 0)
         return;
     free(s->net);
@@ -132,9 +135,9 @@ void network_load(struct sandbox *s)
         *s->net = rec->box;
 }
 
-/* ---- whose ---- */
+/* ---- members ---- */
 
-static bool is_peer(const struct sandbox *p, const struct sandbox *s)
+static bool sandbox_is_peer(const struct sandbox *p, const struct sandbox *s)
 {
     return p != NULL && p != s && strcmp(p->net_owner, s->net_owner) == 0 && !sandbox_ended(p);
 }
@@ -143,10 +146,10 @@ struct sandbox *network_peer(struct launcher *l, const struct sandbox *s)
 {
     struct sandbox *owner = launcher_find(l, s->net_owner);
 
-    if (is_peer(owner, s))
+    if (sandbox_is_peer(owner, s))
         return owner;
     for (struct sandbox *p = l->joined; p != NULL; p = p->joined.next)
-        if (is_peer(p, s))
+        if (sandbox_is_peer(p, s))
             return p;
     return NULL;
 }
@@ -158,8 +161,9 @@ static struct sandbox *live_sandbox(struct launcher *l, const char *id)
     return s != NULL && !sandbox_ended(s) ? s : NULL;
 }
 
-/* Its own copy: the owner may be gone from the table before it. */
-static int share(struct sandbox *s, const struct sandbox *member, int *ret_pidfd, struct err *err)
+/* Gives s its own copy of the box: the owner may be dropped from the registry before s. */
+static int network_share_box(struct sandbox *s, const struct sandbox *member, int *ret_pidfd,
+                             struct err *err)
 {
     *ret_pidfd = member->pidfd;
     if (member->net == NULL)
@@ -179,14 +183,15 @@ int network_choose(struct launcher *l, struct sandbox *s, const struct launch_re
 
     (void)snprintf(s->net_owner, sizeof(s->net_owner), "%s", s->id);
     if (q->net_join == NULL) {
-        /* Those that joined us have gone on without us: it is still ours. */
+        /* Sandboxes that joined this one have survived its restart: it gets the same network again.
+         */
         member = network_peer(l, s);
         heir = member == NULL ? network_heir(l, s) : NULL;
         if (heir != NULL)
             return err_set(err, -EAGAIN,
                            "network: sandbox %s, which has joined it, has not been taken up yet",
                            heir);
-        /* It belongs to what was the user namespace of the run before. */
+        /* That network belongs to the user namespace of the previous run. */
         if (member != NULL && (q->net_flags & LAUNCH_NET_ADMIN) != 0)
             return err_set(err, -EBUSY,
                            "network: sandbox %s, which has joined it, still runs; a sandbox that "
@@ -201,28 +206,29 @@ int network_choose(struct launcher *l, struct sandbox *s, const struct launch_re
                            "network: sandbox %s, whose network is to be joined, does not run",
                            q->net_join);
         (void)memcpy(s->net_owner, member->net_owner, sizeof(s->net_owner));
-        return share(s, member, ret_pidfd, err);
+        return network_share_box(s, member, ret_pidfd, err);
     }
     if (member != NULL)
         *ret_pidfd = member->pidfd;
     return 0;
 }
 
-/* ---- those from before ---- */
+/* ---- survivors of the previous launcher ---- */
 
 struct net_heir {
     char id[LAUNCH_ID_MAX + 1];
-    char owner[LAUNCH_ID_MAX + 1]; /* whose network it is in */
+    char owner[LAUNCH_ID_MAX + 1]; /* the sandbox whose network it is in */
     struct net_box *box;           /* owned; NULL: the network has no link */
 };
 
-/* It lives, and what its network may cannot be read: nobody could put its rules back. */
-static void shut_unknown(const struct launcher *l, const struct sandbox *s)
+/* The sandbox runs, but the record of its network is unreadable, so its rules cannot be restored:
+ * closes the network. */
+static void network_shut_unknown(const struct launcher *l, const struct sandbox *s)
 {
     if (faccessat(s->dir_fd, net_file, F_OK, AT_SYMLINK_NOFOLLOW) < 0 && errno == ENOENT)
-        return; /* it has none */
+        return; /* it has no network */
     if (l->net != NULL && l->net->shut != NULL)
-        l->net->shut(l->net->data, slot_of(s), "the record of its network cannot be read");
+        l->net->shut(l->net->data, sandbox_slot(s), "the record of its network cannot be read");
 }
 
 int network_inherit(struct launcher *l, struct sandbox *s)
@@ -231,7 +237,7 @@ int network_inherit(struct launcher *l, struct sandbox *s)
 
     network_load(s);
     if (s->net_owner[0] == '\0') {
-        shut_unknown(l, s);
+        network_shut_unknown(l, s);
         return 0;
     }
     more = reallocarray(l->heirs, l->heir_count + 1, sizeof(*more));
@@ -245,7 +251,7 @@ int network_inherit(struct launcher *l, struct sandbox *s)
     return 0;
 }
 
-static void drop_heir(struct launcher *l, size_t i)
+static void heir_drop(struct launcher *l, size_t i)
 {
     free(l->heirs[i].box);
     l->heirs[i] = l->heirs[--l->heir_count];
@@ -257,7 +263,7 @@ void network_disinherit(struct launcher *l, const char *id)
 {
     for (size_t i = 0; i < l->heir_count; i++)
         if (strcmp(l->heirs[i].id, id) == 0) {
-            drop_heir(l, i);
+            heir_drop(l, i);
             return;
         }
 }
@@ -271,7 +277,7 @@ void network_heirs_free(struct launcher *l)
     l->heir_count = 0;
 }
 
-/* What lives holds its lock. Where we cannot look it does. */
+/* A running sandbox holds its lock. If its directory cannot be opened, it is treated as running. */
 static bool heir_lives(struct launcher *l, const struct net_heir *h)
 {
     struct sandbox *s = sandbox_new(h->id);
@@ -291,15 +297,16 @@ const char *network_heir(struct launcher *l, const struct sandbox *s)
         else if (heir_lives(l, h))
             return h->id;
         else
-            drop_heir(l, i); /* the next one has its place */
+            heir_drop(l, i); /* the last entry has moved to index i */
     }
     return NULL;
 }
 
 /* ---- making ---- */
 
-/* A named network is one of this state directory: two daemons do not share them. */
-static uint32_t group_of(const struct launcher *l, const char *name)
+/* Returns the number of a named network. It depends on the state directory, so two daemons do not
+ * share networks. */
+static uint32_t network_group_of(const struct launcher *l, const char *name)
 {
     const char *const parts[] = {l->state_dir, "\n", name};
     uint32_t h = HASH_BEGIN;
@@ -309,25 +316,25 @@ static uint32_t group_of(const struct launcher *l, const char *name)
     return h != NET_GROUP_NONE ? h : 1;
 }
 
-static struct net_box *box_of(const struct launcher *l, const struct sandbox *s,
-                              const struct launch_request *q)
+static struct net_box *network_box_of(const struct launcher *l, const struct sandbox *s,
+                                      const struct launch_request *q)
 {
     struct net_box *box = calloc(1, sizeof(*box));
 
     if (box == NULL)
         return NULL;
-    box->slot = slot_of(s);
+    box->slot = sandbox_slot(s);
     box->internet = (q->net_flags & LAUNCH_NET_INTERNET) != 0;
     box->admin = (q->net_flags & LAUNCH_NET_ADMIN) != 0;
     box->access = q->net_access;
     box->dns_count = (uint32_t)q->net_dns_count;
     (void)memcpy(box->dns, q->net_dns, sizeof(box->dns));
     if (q->net_name != NULL)
-        box->group = group_of(l, q->net_name);
+        box->group = network_group_of(l, q->net_name);
     return box;
 }
 
-static int make_link(struct launcher *l, struct sandbox *s, struct err *err)
+static int network_make_link(struct launcher *l, struct sandbox *s, struct err *err)
 {
     auto_close int ns = FD_NONE;
     char path[64];
@@ -335,16 +342,16 @@ static int make_link(struct launcher *l, struct sandbox *s, struct err *err)
 
     r = l->net->prepare(l->net->data, s->net, err);
     if (r == 0)
-        r = save(s, err); /* first: what is made is then known to whoever sweeps */
+        r = record_save(s, err); /* before making the network: a sweep then knows about it */
     if (r < 0)
         return r;
-    /* Our child, which nobody has waited for: its pid is nobody else's. */
+    /* init is an unreaped child, so its pid has not been reused */
     (void)snprintf(path, sizeof(path), "/proc/%d/ns/net", (int)s->pid);
     ns = open(path, O_RDONLY | O_CLOEXEC);
     if (ns < 0)
         return err_errno(err, -errno, "network: the sandbox's namespace");
     r = l->net->add(l->net->data, s->net, ns, err);
-    return r == 0 ? save(s, err) : r;
+    return r == 0 ? record_save(s, err) : r;
 }
 
 int network_make(struct launcher *l, struct sandbox *s, const struct launch_request *q,
@@ -355,25 +362,25 @@ int network_make(struct launcher *l, struct sandbox *s, const struct launch_requ
     (void)snprintf(s->hostname, sizeof(s->hostname), "%s", q->hostname);
     (void)snprintf(s->aliases, sizeof(s->aliases), "%s",
                    q->net_aliases != NULL ? q->net_aliases : "");
-    r = set_hosts(s, q->hosts, q->host_count);
+    r = sandbox_set_hosts(s, q->hosts, q->host_count);
     if (r < 0)
         return err_errno(err, r, "network");
     if (q->net_join != NULL || s->net != NULL)
-        return save(s, err);
+        return record_save(s, err);
     if ((q->net_flags & LAUNCH_NET_LINK) == 0)
         return 0;
     if (l->net == NULL)
         return err_set(err, -EOPNOTSUPP, "network: this launcher makes none");
-    s->net = box_of(l, s, q);
+    s->net = network_box_of(l, s, q);
     if (s->net == NULL)
         return err_errno(err, -ENOMEM, "network");
-    return make_link(l, s, err);
+    return network_make_link(l, s, err);
 }
 
-/* ---- the end ---- */
+/* ---- leaving ---- */
 
-/* The owner's record is in the owner's directory, whoever leaves last. */
-static int forget(struct launcher *l, const char *owner, struct err *err)
+/* The record is in the owner's directory, even if another member leaves last. */
+static int network_forget(struct launcher *l, const char *owner, struct err *err)
 {
     auto_free struct net_record *rec = malloc(sizeof(*rec));
     auto_close int dir =
@@ -382,7 +389,7 @@ static int forget(struct launcher *l, const char *owner, struct err *err)
 
     if (rec == NULL)
         return err_errno(err, -ENOMEM, "network");
-    if (dir < 0 || !load(dir, rec))
+    if (dir < 0 || !record_load(dir, rec))
         return 0;
     if ((rec->has & HAS_BOX) != 0 && l->net != NULL)
         r = l->net->remove(l->net->data, &rec->box, err);
@@ -402,7 +409,7 @@ int network_leave(struct launcher *l, struct sandbox *s, struct err *err)
         (void)unlinkat(s->dir_fd, net_file, 0);
     network_disinherit(l, s->id);
     if (network_peer(l, s) == NULL && network_heir(l, s) == NULL)
-        r = forget(l, s->net_owner, err);
+        r = network_forget(l, s->net_owner, err);
     s->net_owner[0] = '\0';
     if (group != NET_GROUP_NONE)
         network_tell_group(l, group);
@@ -424,7 +431,7 @@ struct net_place network_place(const struct sandbox *s)
     return p;
 }
 
-/* ---- others ---- */
+/* ---- changes on the host ---- */
 
 int launcher_watch(const struct launcher *l)
 {
@@ -438,7 +445,7 @@ int network_over(const struct launcher *l, struct err *err)
     return l->net->over(l->net->data, err);
 }
 
-static void rewrite_resolv(const struct sandbox *s);
+static void resolv_rewrite(const struct sandbox *s);
 
 static bool has_slot(const struct net_box *const *boxes, size_t count, uint32_t slot)
 {
@@ -448,48 +455,49 @@ static bool has_slot(const struct net_box *const *boxes, size_t count, uint32_t 
     return false;
 }
 
-static bool lives_at(const struct sandbox *s, uint32_t slot)
+static bool sandbox_lives_at(const struct sandbox *s, uint32_t slot)
 {
     return s->net != NULL && !sandbox_ended(s) && s->net->slot == slot;
 }
 
-/* For one of those that share a network; the others have copies of what it has. */
-static void follow_one(struct launcher *l, struct sandbox *first)
+/* Updates a network through one of its members; the other members get copies of the box. */
+static void network_follow_one(struct launcher *l, struct sandbox *first)
 {
     struct err err = ERR_NONE;
     int r = l->net->follow(l->net->data, first->net, first->pidfd, &err);
 
     if (r == -ENOTRECOVERABLE)
-        abort(); /* every socket would be the sandbox's from here on */
+        /* the launcher would make all its sockets in the sandbox's namespace from here on */
+        abort();
     if (r <= 0)
-        return; /* it goes on with what it has */
+        return; /* the network stays as it is */
     for (struct sandbox *s = first; s != NULL; s = s->all.next) {
-        if (!lives_at(s, first->net->slot))
+        if (!sandbox_lives_at(s, first->net->slot))
             continue;
         if (s != first)
             *s->net = *first->net;
-        (void)save(s, NULL);
-        rewrite_resolv(s);
+        (void)record_save(s, NULL);
+        resolv_rewrite(s);
     }
 }
 
-static void follow_all(struct launcher *l)
+static void network_follow_all(struct launcher *l)
 {
     for (struct sandbox *s = l->sandboxes; s != NULL; s = s->all.next) {
         const struct sandbox *p = l->sandboxes;
 
         if (s->net == NULL || sandbox_ended(s))
             continue;
-        while (p != s && !lives_at(p, s->net->slot))
+        while (p != s && !sandbox_lives_at(p, s->net->slot))
             p = p->all.next;
         if (p == s)
-            follow_one(l, s);
+            network_follow_one(l, s);
     }
 }
 
-/* Every network that lives, once. The list is not allocated: there would be nobody to put rules
- * back when that fails. */
-static size_t boxes_that_live(const struct launcher *l, const struct net_box *ret[IDRANGE_COUNT])
+/* Collects every live network once. The list is a fixed array: an allocation could fail, and then
+ * no rules would be restored. */
+static size_t network_live_boxes(const struct launcher *l, const struct net_box *ret[IDRANGE_COUNT])
 {
     size_t count = 0;
 
@@ -512,13 +520,15 @@ void launcher_watched(struct launcher *l)
 
     if (l->net == NULL || l->net->restore == NULL)
         return;
-    r = l->net->restore(l->net->data, boxes, boxes_that_live(l, boxes), NULL); /* core/ tells */
+    /* core/ reports errors */
+    r = l->net->restore(l->net->data, boxes, network_live_boxes(l, boxes), NULL);
     if (r < 0)
         return;
     if ((r & NET_OPS_TURNED) != 0 && l->net_turned >= 0)
-        (void)!write(l->net_turned, &one, sizeof(one)); /* full: it is readable */
+        /* EAGAIN: the counter is full, so the fd is readable */
+        (void)!write(l->net_turned, &one, sizeof(one));
     if ((r & NET_OPS_MOVED) != 0 && l->net->follow != NULL)
-        follow_all(l);
+        network_follow_all(l);
 }
 
 int launcher_watch_wait(const struct launcher *l)
@@ -532,9 +542,9 @@ void network_inherited(struct launcher *l)
         launcher_watched(l);
 }
 
-/* ---- those that are closed ---- */
+/* ---- closed networks ---- */
 
-static void put_closed(const struct launcher *l, struct buf *b, const char *id,
+static void closed_add(const struct launcher *l, struct buf *b, const char *id,
                        const struct net_box *box)
 {
     const char *why = box != NULL ? l->net->closed(l->net->data, box->slot) : NULL;
@@ -558,9 +568,9 @@ int network_closed(struct launcher *l, int ret[2], struct err *err)
         return err_errno(err, -errno, "network: eventfd");
     for (const struct sandbox *s = l->sandboxes; s != NULL; s = s->all.next)
         if (!sandbox_ended(s))
-            put_closed(l, &b, s->id, s->net);
+            closed_add(l, &b, s->id, s->net);
     for (size_t i = 0; i < l->heir_count; i++)
-        put_closed(l, &b, l->heirs[i].id, l->heirs[i].box);
+        closed_add(l, &b, l->heirs[i].id, l->heirs[i].box);
     list = memfd_sealed("rind-closed", b.data != NULL ? b.data : "", b.len);
     turned = list < 0 ? list : fcntl(l->net_turned, F_DUPFD_CLOEXEC, 3);
     if (list < 0 || turned < 0)
@@ -572,7 +582,7 @@ int network_closed(struct launcher *l, int ret[2], struct err *err)
 
 /* ---- files ---- */
 
-static void put_host(struct buf *b, const struct net_addr *a, const char *name)
+static void hosts_add_line(struct buf *b, const struct net_addr *a, const char *name)
 {
     char text[NET_ADDR_TEXT_MAX];
 
@@ -580,8 +590,8 @@ static void put_host(struct buf *b, const struct net_addr *a, const char *name)
     (void)buf_printf(b, "%s\t%s\n", text, name);
 }
 
-/* What a name in the file means already, or may: a resolver that reads all of its lines would find
- * the member, too. */
+/* True for names that have another meaning in the file. A resolver that reads all lines would find
+ * the member's address, too. */
 static bool is_taken_name(const char *name, size_t len)
 {
     static const char *const taken[] = {"localhost", "ip6-localhost", "ip6-loopback", HOST_NAME};
@@ -594,8 +604,8 @@ static bool is_taken_name(const char *name, size_t len)
            strncasecmp(name + len - strlen(below), below, strlen(below)) == 0;
 }
 
-/* By all of its names. False: they do not fit any more. */
-static bool put_member(struct buf *b, const struct sandbox *s)
+/* Adds a line with all names of a member. Returns false if it does not fit any more. */
+static bool hosts_add_member(struct buf *b, const struct sandbox *s)
 {
     const char *const lists[] = {s->hostname, s->aliases};
     auto_buf struct buf names = BUF_INIT(ETC_TEXT_MAX);
@@ -613,7 +623,7 @@ static bool put_member(struct buf *b, const struct sandbox *s)
     return names.len == 0 || buf_printf(b, "%s%.*s\n", text, (int)names.len, names.data) >= 0;
 }
 
-static void put_extra_hosts(const struct sandbox *s, struct buf *ret)
+static void hosts_add_extra(const struct sandbox *s, struct buf *ret)
 {
     for (uint32_t i = 0; i < s->host_count; i++) {
         const struct net_addr *a = &s->hosts[i].addr;
@@ -621,7 +631,7 @@ static void put_extra_hosts(const struct sandbox *s, struct buf *ret)
         if (a->family == 0 && s->net != NULL)
             a = &s->net->gateway4;
         if (a->family != 0)
-            put_host(ret, a, s->hosts[i].name);
+            hosts_add_line(ret, a, s->hosts[i].name);
     }
 }
 
@@ -634,18 +644,18 @@ unsigned network_hosts(const struct launcher *l, const struct sandbox *s, struct
                               "::1\tlocalhost ip6-localhost ip6-loopback\n");
     if (box == NULL) {
         (void)buf_printf(ret, "127.0.1.1\t%s\n", s->hostname);
-        put_extra_hosts(s, ret);
+        hosts_add_extra(s, ret);
         return 0;
     }
-    (void)put_member(ret, s); /* the first: it fits */
+    (void)hosts_add_member(ret, s); /* the first member always fits */
     if (box->access.port_count > 0)
-        put_host(ret, &box->gateway4, HOST_NAME);
-    put_extra_hosts(s, ret);
+        hosts_add_line(ret, &box->gateway4, HOST_NAME);
+    hosts_add_extra(s, ret);
     for (const struct sandbox *p = l->sandboxes; box->group != NET_GROUP_NONE && p != NULL;
          p = p->all.next)
         if (strcmp(p->net_owner, p->id) == 0 && p->net != NULL && p->net->group == box->group &&
             p->net->slot != box->slot)
-            left_out += !put_member(ret, p);
+            left_out += !hosts_add_member(ret, p);
     return left_out;
 }
 
@@ -654,8 +664,9 @@ void network_resolv(const struct sandbox *s, struct buf *ret)
     const struct net_box *box = s->net;
 
     if (box == NULL) {
-        /* There is no way to them, and whoever asks is told so at once. With egress, which may come
-         * while it runs, the sandbox's own resolver answers, whichever is asked; not loopback. */
+        /* The sandbox has no route to these, so a query fails at once. With egress, which may be
+         * enabled while it runs, the sandbox's own resolver answers for any of them. A loopback
+         * address would not be redirected. */
         (void)buf_append_str(ret, "nameserver 1.1.1.1\nnameserver 8.8.8.8\n");
         return;
     }
@@ -668,15 +679,15 @@ void network_resolv(const struct sandbox *s, struct buf *ret)
     (void)buf_append_str(ret, box->search);
 }
 
-/* In place, because the sandbox has the file itself and not its name. */
-static void put_text(int fd, const struct buf *text)
+/* Writes in place, because the file is bind-mounted: a renamed file would not be seen. */
+static void etc_write_text(int fd, const struct buf *text)
 {
     if (text->len > 0 && pwrite(fd, text->data, text->len, 0) == (ssize_t)text->len)
         (void)!ftruncate(fd, (off_t)text->len);
 }
 
-/* How many members are not in it. */
-static unsigned rewrite(const struct launcher *l, const struct sandbox *s)
+/* Returns the number of members that the file lacks. */
+static unsigned hosts_rewrite(const struct launcher *l, const struct sandbox *s)
 {
     auto_buf struct buf text = BUF_INIT(ETC_TEXT_MAX);
     unsigned left_out;
@@ -684,7 +695,7 @@ static unsigned rewrite(const struct launcher *l, const struct sandbox *s)
     if (s->hosts_fd < 0)
         return 0;
     left_out = network_hosts(l, s, &text);
-    put_text(s->hosts_fd, &text);
+    etc_write_text(s->hosts_fd, &text);
     return left_out;
 }
 
@@ -692,12 +703,12 @@ int network_lease(struct sandbox *s, int hosts, int resolv, struct err *err)
 {
     s->hosts_lease = hosts;
     s->resolv_lease = resolv;
-    return save(s, err);
+    return record_save(s, err);
 }
 
-/* What init hands out may be anything that it has: only a file in memory is written to, which is
- * nobody else's, and whose lock no process inside can sleep with (own.c). */
-static int open_lease(const struct sandbox *s, int number)
+/* A compromised init could hand out any fd. So only a tmpfs file is accepted, whose inode lock no
+ * process inside can hold while it sleeps (own.c). */
+static int init_get_fd(const struct sandbox *s, int number)
 {
     auto_close int fd = FD_NONE;
     struct statfs fs;
@@ -712,16 +723,16 @@ static int open_lease(const struct sandbox *s, int number)
     return take_fd(&fd);
 }
 
-/* Of no use often enough to be kept open here. */
-static void rewrite_resolv(const struct sandbox *s)
+/* Opens resolv.conf anew each time: it is written too rarely to keep an fd. */
+static void resolv_rewrite(const struct sandbox *s)
 {
     auto_buf struct buf text = BUF_INIT(ETC_TEXT_MAX);
-    auto_close int fd = open_lease(s, s->resolv_lease);
+    auto_close int fd = init_get_fd(s, s->resolv_lease);
 
     if (fd < 0)
         return;
     network_resolv(s, &text);
-    put_text(fd, &text);
+    etc_write_text(fd, &text);
 }
 
 void network_reopen_hosts(struct launcher *l, struct sandbox *s)
@@ -730,7 +741,7 @@ void network_reopen_hosts(struct launcher *l, struct sandbox *s)
 
     if (s->net == NULL || s->net->group == NET_GROUP_NONE)
         return;
-    fd = open_lease(s, s->hosts_lease);
+    fd = init_get_fd(s, s->hosts_lease);
     if (fd < 0)
         return;
     if (s->hosts_fd >= 0)
@@ -750,7 +761,7 @@ void network_tell_group(struct launcher *l, uint32_t group)
 
         if (s->net == NULL || s->net->group != group)
             continue;
-        left_out = rewrite(l, s);
+        left_out = hosts_rewrite(l, s);
         told |= s->hosts_cut;
         s->hosts_cut = left_out > 0;
         if (left_out > most) {
@@ -758,7 +769,7 @@ void network_tell_group(struct launcher *l, uint32_t group)
             cut = s;
         }
     }
-    /* Once, until all of them fit again. */
+    /* Logged once, until all members fit again. */
     if (cut != NULL && !told)
         log_warn("network",
                  "sandbox=%s the names of %u members of its network find no room in the %d KiB of "

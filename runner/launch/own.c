@@ -1,13 +1,15 @@
 /*
- * What a sandbox has of its own beside its root, in one small file system in memory: /dev, the
- * files /etc/hosts, /etc/hostname and /etc/resolv.conf, the mount points of its cgroups, the list
- * of its processors, and the empty directory that covers those of /proc and /sys that are masked.
- * Each becomes a mount of its own; the rest of the file system is attached nowhere. Neither image
- * nor upper layer is touched, and no name of the host's shows in the sandbox's list of mounts.
+ * The sandbox's small tmpfs. It contains /dev, the files /etc/hosts, /etc/hostname and
+ * /etc/resolv.conf, and the mount points of its cgroups. Also its lists of processors, and the
+ * empty directory that masks paths of /proc and /sys. Each part becomes a mount of its own; the
+ * rest is not attached. Image and upper layer are unchanged, and no name of the host appears in the
+ * sandbox's mountinfo.
  *
- * One, and not three: the kernel keeps lists for each file system that is mounted, and walks all of
- * them when a memory cgroup ends, which with a thousand sandboxes is what their starts wait for.
- * Whoever may write in /dev and to these files is root inside, who has to share the room.
+ * It is one tmpfs, not three, because the kernel has per-superblock lists and walks all of them
+ * when a memory cgroup is removed. With a thousand sandboxes this delays starts. Only root inside
+ * may write to /dev and these files, so sharing the space is acceptable.
+ *
+ * Runs in the launcher; called by launcher.c.
  */
 #include <errno.h>
 #include <fcntl.h>
@@ -25,10 +27,10 @@
 #include "launch/sandbox.h"
 #include "proto/syscalls.h"
 
-/* The parts. */
+/* The parts of the tmpfs. */
 enum { OWN_DEV = ETC_FILES, OWN_MASK, OWN_CGROUPS, OWN_CPUS, OWN_CPUINFO, OWN_PARTS };
 
-#define OWN_SIZE   "1344k" /* a MiB for /dev, and what five files of 64 KiB need */
+#define OWN_SIZE   "1344k" /* a MiB for /dev, and room for five files of 64 KiB */
 #define OWN_INODES "1040"
 
 static const char *const names[OWN_PARTS] = {
@@ -46,8 +48,8 @@ const char *etc_path(enum etc_file file)
     return paths[file];
 }
 
-/* Made by the host's root, because device nodes of a user namespace's own tmpfs do not open. */
-static int make_tmpfs(void)
+/* Made in the host's user namespace: device nodes on a tmpfs of another one cannot be opened. */
+static int own_make_tmpfs(void)
 {
     auto_close int fs = sys_fsopen("tmpfs");
     int r = fs < 0 ? fs : 0;
@@ -74,7 +76,7 @@ static int write_file(int dir, const char *name, const struct buf *text, uid_t o
     return r < 0 ? r : take_fd(&fd);
 }
 
-static int make_dir(int dir, const char *name, mode_t mode, uid_t owner)
+static int own_make_dir(int dir, const char *name, mode_t mode, uid_t owner)
 {
     int fd;
 
@@ -92,15 +94,15 @@ static int make_dir(int dir, const char *name, mode_t mode, uid_t owner)
     return fd;
 }
 
-static int make_dirs(int whole, uid_t owner, bool fuse)
+static int own_make_dirs(int whole, uid_t owner, bool fuse)
 {
-    auto_close int dev = make_dir(whole, names[OWN_DEV], 0755, owner);
-    auto_close int mask = dev < 0 ? dev : make_dir(whole, names[OWN_MASK], 0555, owner);
+    auto_close int dev = own_make_dir(whole, names[OWN_DEV], 0755, owner);
+    auto_close int mask = dev < 0 ? dev : own_make_dir(whole, names[OWN_MASK], 0555, owner);
 
     return mask < 0 ? mask : dev_fill(dev, owner, fuse);
 }
 
-/* Programs look for "cpu" where the hierarchy is "cpu,cpuacct". */
+/* Adds links such as "cpu" to "cpu,cpuacct": programs look for each controller's name. */
 static int link_controllers(int dir, const char *name)
 {
     char one[CGROUP_VIEW_NAME_MAX];
@@ -118,17 +120,17 @@ static int link_controllers(int dir, const char *name)
     return 0;
 }
 
-/* The mount points of the sandbox's cgroups. */
-static int make_cgroups(int whole, uid_t owner, const struct cgroup_view *view)
+/* Makes the mount points of the sandbox's cgroups. */
+static int own_make_cgroups(int whole, uid_t owner, const struct cgroup_view *view)
 {
     auto_close int dir = FD_NONE;
     int r = 0;
 
     if (view == NULL || view->whole)
         return 0;
-    dir = make_dir(whole, names[OWN_CGROUPS], 0755, owner);
+    dir = own_make_dir(whole, names[OWN_CGROUPS], 0755, owner);
     for (int i = 0; i < view->count && dir >= 0 && r == 0; i++) {
-        const int point = make_dir(dir, view->parts[i].name, 0555, owner);
+        const int point = own_make_dir(dir, view->parts[i].name, 0555, owner);
 
         r = point < 0 ? point : link_controllers(dir, view->parts[i].name);
         if (point >= 0)
@@ -137,9 +139,9 @@ static int make_cgroups(int whole, uid_t owner, const struct cgroup_view *view)
     return dir < 0 ? dir : r;
 }
 
-/* hosts and resolv are set where these files are to stay open. */
-static int make_files(int whole, uid_t owner, const struct buf texts[ETC_FILES], int *hosts,
-                      int *resolv)
+/* hosts and resolv: set if these files are to stay open. */
+static int own_make_files(int whole, uid_t owner, const struct buf texts[ETC_FILES], int *hosts,
+                          int *resolv)
 {
     int *const keep[ETC_FILES] = {[ETC_HOSTS] = hosts, [ETC_RESOLV] = resolv};
     int r = 0;
@@ -154,7 +156,7 @@ static int make_files(int whole, uid_t owner, const struct buf texts[ETC_FILES],
     return r < 0 ? r : 0;
 }
 
-static int make_cpus(int whole, const struct own_wants *w)
+static int own_make_cpus(int whole, const struct own_wants *w)
 {
     const struct buf *const texts[] = {w->cpus, w->cpuinfo};
     const int parts[] = {OWN_CPUS, OWN_CPUINFO};
@@ -172,22 +174,22 @@ static int make_cpus(int whole, const struct own_wants *w)
     return 0;
 }
 
-static int fill(int whole, const struct own_wants *w, int *hosts, int *resolv, struct err *err)
+static int own_fill(int whole, const struct own_wants *w, int *hosts, int *resolv, struct err *err)
 {
-    int r = make_dirs(whole, w->owner, w->fuse);
+    int r = own_make_dirs(whole, w->owner, w->fuse);
 
     if (r < 0)
         return err_errno(err, r, "fill /dev");
-    r = make_files(whole, w->owner, w->texts, hosts, resolv);
+    r = own_make_files(whole, w->owner, w->texts, hosts, resolv);
     if (r < 0)
         return err_errno(err, r, "make the files of /etc");
-    r = make_cgroups(whole, w->owner, w->cgroups);
+    r = own_make_cgroups(whole, w->owner, w->cgroups);
     if (r == 0)
-        r = make_cpus(whole, w);
+        r = own_make_cpus(whole, w);
     return r < 0 ? err_errno(err, r, "make what /sys shows of the sandbox's limits") : 0;
 }
 
-/* ---- its parts ---- */
+/* ---- splitting it ---- */
 
 static bool is_wanted(const struct own_wants *w, int part)
 {
@@ -198,8 +200,8 @@ static bool is_wanted(const struct own_wants *w, int part)
     return part != OWN_CPUS || w->cpus != NULL;
 }
 
-/* Linux 6.15 clones parts of a mount that is attached nowhere. */
-static int clone_all(int whole, const struct own_wants *w, int parts[OWN_PARTS])
+/* Linux 6.15 and later clone parts of a detached mount. */
+static int own_clone_parts(int whole, const struct own_wants *w, int parts[OWN_PARTS])
 {
     for (int i = 0; i < OWN_PARTS; i++) {
         if (!is_wanted(w, i))
@@ -211,8 +213,8 @@ static int clone_all(int whole, const struct own_wants *w, int parts[OWN_PARTS])
     return 0;
 }
 
-/* Older ones want it attached: in a mount namespace of its own, which is left again. */
-static int clone_staged(int whole, const struct own_wants *w, int parts[OWN_PARTS])
+/* Older kernels need the mount attached: it is attached in a temporary mount namespace. */
+static int own_clone_parts_staged(int whole, const struct own_wants *w, int parts[OWN_PARTS])
 {
     auto_close int home = open("/proc/self/ns/mnt", O_RDONLY | O_CLOEXEC);
     auto_close int cwd = open(".", O_PATH | O_DIRECTORY | O_CLOEXEC);
@@ -224,30 +226,30 @@ static int clone_staged(int whole, const struct own_wants *w, int parts[OWN_PART
     if (r == 0)
         r = sys_move_mount(whole, "", AT_FDCWD, "/tmp", MOVE_MOUNT_F_EMPTY_PATH);
     if (r == 0)
-        r = clone_all(whole, w, parts);
-    /* Every path would mean something else from here on: no start is worth that. */
+        r = own_clone_parts(whole, w, parts);
+    /* Every path would be resolved in the wrong namespace from here on. */
     if (setns(home, CLONE_NEWNS) < 0 || fchdir(cwd) < 0)
         abort();
     return r;
 }
 
-static void close_all(int parts[OWN_PARTS])
+static void own_close_parts(int parts[OWN_PARTS])
 {
     for (int i = 0; i < OWN_PARTS; i++)
         if (parts[i] >= 0)
             (void)close(take_fd(&parts[i]));
 }
 
-static int split(int whole, const struct own_wants *w, int parts[OWN_PARTS])
+static int own_split(int whole, const struct own_wants *w, int parts[OWN_PARTS])
 {
     static const int read_only[] = {OWN_MASK, OWN_CGROUPS, OWN_CPUS, OWN_CPUINFO};
     struct mount_attr devices = {.attr_clr = MOUNT_ATTR_NODEV};
     struct mount_attr closed = {.attr_set = MOUNT_ATTR_RDONLY};
-    int r = clone_all(whole, w, parts);
+    int r = own_clone_parts(whole, w, parts);
 
     if (r == -EINVAL) {
-        close_all(parts);
-        r = clone_staged(whole, w, parts);
+        own_close_parts(parts);
+        r = own_clone_parts_staged(whole, w, parts);
     }
     if (r == 0)
         r = sys_mount_setattr(parts[OWN_DEV], "", AT_EMPTY_PATH, &devices);
@@ -257,12 +259,10 @@ static int split(int whole, const struct own_wants *w, int parts[OWN_PARTS])
     return r;
 }
 
-/*
- * What is written to later must not be what a process of the sandbox can sleep with the lock of: it
- * could, in a write of its own, for a page that its FUSE server does not give, and whoever writes
- * next waits for it, in memory or not. Read-only it takes no such lock.
- */
-static int close_file(int part)
+/* Makes the sandbox's mount of a file read-only. Otherwise a process inside could sleep while it
+ * holds the inode lock: it writes from a page that its FUSE server does not deliver. The launcher's
+ * next write would wait for that lock. On a read-only mount no process inside takes the lock. */
+static int own_file_set_read_only(int part)
 {
     struct mount_attr closed = {.attr_set = MOUNT_ATTR_RDONLY};
 
@@ -279,23 +279,23 @@ int own_mounts(const struct own_wants *w, struct own_mounts *ret, int *ret_hosts
     for (int i = 0; i < OWN_PARTS; i++)
         parts[i] = FD_NONE;
     ret->whole = FD_NONE;
-    r = make_tmpfs();
+    r = own_make_tmpfs();
     if (r < 0)
         return err_errno(err, r, "make a file system for /dev and /etc");
     ret->whole = r;
     mask = umask(0);
-    r = fill(ret->whole, w, ret_hosts_fd != NULL ? &hosts : NULL,
-             ret_resolv_fd != NULL ? &resolv : NULL, err);
+    r = own_fill(ret->whole, w, ret_hosts_fd != NULL ? &hosts : NULL,
+                 ret_resolv_fd != NULL ? &resolv : NULL, err);
     (void)umask(mask);
     if (r < 0)
         return r;
-    r = split(ret->whole, w, parts);
+    r = own_split(ret->whole, w, parts);
     if (r == 0 && w->fuse && ret_hosts_fd != NULL)
-        r = close_file(parts[ETC_HOSTS]);
+        r = own_file_set_read_only(parts[ETC_HOSTS]);
     if (r == 0 && w->fuse && ret_resolv_fd != NULL)
-        r = close_file(parts[ETC_RESOLV]);
+        r = own_file_set_read_only(parts[ETC_RESOLV]);
     if (r < 0) {
-        close_all(parts);
+        own_close_parts(parts);
         return err_errno(err, r, "mount /dev, the files of /etc and what /sys shows of limits");
     }
     ret->dev = parts[OWN_DEV];
@@ -303,7 +303,7 @@ int own_mounts(const struct own_wants *w, struct own_mounts *ret, int *ret_hosts
     ret->cgroups = parts[OWN_CGROUPS];
     ret->cpus = parts[OWN_CPUS];
     ret->cpuinfo = parts[OWN_CPUINFO];
-    (void)memcpy(ret->etc, parts, sizeof(ret->etc)); /* the first ones */
+    (void)memcpy(ret->etc, parts, sizeof(ret->etc)); /* ETC_FILES is the beginning of the parts */
     if (ret_hosts_fd != NULL)
         *ret_hosts_fd = take_fd(&hosts);
     if (ret_resolv_fd != NULL)
@@ -325,6 +325,6 @@ int sysfs_mount(int pidfd, struct err *err)
         fd = sys_fsmount(fs, MOUNT_ATTR_NOSUID | MOUNT_ATTR_NODEV | MOUNT_ATTR_NOEXEC |
                                  MOUNT_ATTR_RDONLY);
     if (setns(home, CLONE_NEWNET) < 0)
-        abort(); /* in a sandbox's network: nothing that follows would be right */
+        abort(); /* the launcher would stay in the sandbox's net namespace */
     return fd < 0 ? err_errno(err, fd, "mount /sys of the network to join") : fd;
 }

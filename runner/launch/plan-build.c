@@ -1,5 +1,5 @@
-/* From the checked request to the flat plan that init follows. The order of the operations is the
- * order of the mounts. */
+/* Encodes a checked request as the flat plan that init executes. The order of the operations is the
+ * order of the mounts. Runs in the launcher; called by launcher.c. */
 #include <errno.h>
 #include <linux/capability.h>
 #include <linux/filter.h>
@@ -20,9 +20,9 @@
 
 enum {
     ATTR_KERNEL_FS = MOUNT_ATTR_NOSUID | MOUNT_ATTR_NODEV | MOUNT_ATTR_NOEXEC,
-    SHM_DEFAULT = 64 << 20, /* bytes of /dev/shm, as Docker */
+    SHM_DEFAULT = 64 << 20, /* bytes of /dev/shm; Docker's default */
     TMPFS_INODES_MIN = 1024,
-    TMPFS_OPTIONS_MAX = 96, /* the words and two numbers of 19 digits */
+    TMPFS_OPTIONS_MAX = 96, /* the words, and two numbers of 19 digits */
 };
 
 struct builder {
@@ -31,7 +31,7 @@ struct builder {
     bool failed;
 };
 
-static uint32_t add_string(struct builder *b, const char *text)
+static uint32_t plan_add_string(struct builder *b, const char *text)
 {
     uint32_t at = (uint32_t)b->strings.len;
 
@@ -50,22 +50,22 @@ struct op {
     uint32_t attr;
 };
 
-static void add_op(struct builder *b, struct op o)
+static void plan_add_op(struct builder *b, struct op o)
 {
     struct plan_op op = {.type = (uint16_t)o.type, .flags = o.flags, .fd = o.fd, .attr = o.attr};
 
     /* The request's paths are absolute, the plan's are relative to the new root. */
-    op.path = add_string(b, o.path != NULL && o.path[0] == '/' ? o.path + 1 : o.path);
-    op.text = add_string(b, o.text);
-    op.options = add_string(b, o.options);
+    op.path = plan_add_string(b, o.path != NULL && o.path[0] == '/' ? o.path + 1 : o.path);
+    op.text = plan_add_string(b, o.text);
+    op.options = plan_add_string(b, o.options);
     if (b->op_count == PLAN_OPS_MAX || buf_append(&b->ops, &op, sizeof(op)) < 0)
         b->failed = true;
     b->op_count++;
 }
 
-/* has_cgroup: init makes a cgroup namespace for itself and one for each exec, which do not count.
- */
-static void add_counters(struct builder *b, const struct launch_request *q, bool has_cgroup)
+/* has_cgroup: init makes a cgroup namespace for itself and one per exec, which are added to the
+ * sandbox's limit. */
+static void plan_add_counters(struct builder *b, const struct launch_request *q, bool has_cgroup)
 {
     char path[96], text[24];
 
@@ -77,35 +77,34 @@ static void add_counters(struct builder *b, const struct launch_request *q, bool
             limit += INIT_EXECS_MAX + 1;
         (void)snprintf(path, sizeof(path), "proc/sys/user/%s", q->counters[i].name);
         (void)snprintf(text, sizeof(text), "%llu", (unsigned long long)limit);
-        add_op(b, (struct op){.type = PLAN_OP_SYSCTL,
-                              .fd = -1,
-                              .path = path,
-                              .text = text,
-                              .flags = PLAN_OPTIONAL});
+        plan_add_op(b, (struct op){.type = PLAN_OP_SYSCTL,
+                                   .fd = -1,
+                                   .path = path,
+                                   .text = text,
+                                   .flags = PLAN_OPTIONAL});
     }
 }
 
-/* Not of a network that is another sandbox's, which has them already. */
-static void add_net_sysctls(struct builder *b)
+/* Not for a joined network, whose owner has set them already. */
+static void plan_add_net_sysctls(struct builder *b)
 {
-    /*
-     * The net namespace belongs to the outer user namespace, so nobody inside has capabilities over
-     * it: what Docker's default set grants (low ports, ping) is granted by these two instead.
+    /* The net namespace belongs to the outer user namespace, so no process inside has capabilities
+     * over it. These two sysctls grant what Docker's default capabilities do: low ports and ping.
      */
-    add_op(b, (struct op){.type = PLAN_OP_SYSCTL,
-                          .fd = -1,
-                          .path = "proc/sys/net/ipv4/ip_unprivileged_port_start",
-                          .text = "0",
-                          .flags = PLAN_OPTIONAL});
-    add_op(b, (struct op){.type = PLAN_OP_SYSCTL,
-                          .fd = -1,
-                          .path = "proc/sys/net/ipv4/ping_group_range",
-                          .text = "0 65535",
-                          .flags = PLAN_OPTIONAL});
+    plan_add_op(b, (struct op){.type = PLAN_OP_SYSCTL,
+                               .fd = -1,
+                               .path = "proc/sys/net/ipv4/ip_unprivileged_port_start",
+                               .text = "0",
+                               .flags = PLAN_OPTIONAL});
+    plan_add_op(b, (struct op){.type = PLAN_OP_SYSCTL,
+                               .fd = -1,
+                               .path = "proc/sys/net/ipv4/ping_group_range",
+                               .text = "0 65535",
+                               .flags = PLAN_OPTIONAL});
 }
 
-/* Options of a tmpfs of so many bytes. An inode costs about a KiB of the kernel's memory that size=
- * does not count, so there are as many as would fill the size once more. */
+/* Formats options of a tmpfs of this size. size= does not count inodes, each of which costs about 1
+ * KiB of kernel memory. So the number of inodes is limited to the same amount once more. */
 static void tmpfs_options(char *buf, size_t cap, long long bytes)
 {
     long long inodes = bytes / 1024 > TMPFS_INODES_MIN ? bytes / 1024 : TMPFS_INODES_MIN;
@@ -113,45 +112,44 @@ static void tmpfs_options(char *buf, size_t cap, long long bytes)
     (void)snprintf(buf, cap, "mode=1777,size=%lld,nr_inodes=%lld", bytes, inodes);
 }
 
-/* What /sys shows of the sandbox's own limits: its cgroups and its processors. (The latter's part
- * of /proc follows when there is a /proc.) */
-static void add_limits_view(struct builder *b, const struct plan_mounts *mounts)
+/* Adds the sandbox's own limits in /sys: its cgroups and its processors. /proc/cpuinfo is added
+ * after /proc. */
+static void plan_add_limits_view(struct builder *b, const struct plan_mounts *mounts)
 {
     const uint16_t ours = PLAN_STRICT | PLAN_READY;
     char path[sizeof("sys/fs/cgroup/") + CGROUP_VIEW_NAME_MAX];
 
     if (mounts->has_cgroups)
-        add_op(b, (struct op){.type = PLAN_OP_ATTACH,
-                              .fd = mounts->cgroups,
-                              .path = "sys/fs/cgroup",
-                              .flags = ours});
-    /* The cgroups that init makes for execs belong to the sandbox's root: a process that opens
-     * one, if only to read, could start another in it (CLONE_INTO_CGROUP), out of the reach of a
-     * time-out. */
+        plan_add_op(b, (struct op){.type = PLAN_OP_ATTACH,
+                                   .fd = mounts->cgroups,
+                                   .path = "sys/fs/cgroup",
+                                   .flags = ours});
+    /* The exec cgroups belong to the sandbox's root. With an fd of one, even a read-only one, a
+     * process could start another process in it (CLONE_INTO_CGROUP), out of reach of a time-out. */
     if (mounts->has_cgroups && mounts->cgroup_part_count == 0)
-        add_op(b, (struct op){.type = PLAN_OP_MASK,
-                              .fd = mounts->mask,
-                              .path = "sys/fs/cgroup/" CGROUP_EXEC});
+        plan_add_op(b, (struct op){.type = PLAN_OP_MASK,
+                                   .fd = mounts->mask,
+                                   .path = "sys/fs/cgroup/" CGROUP_EXEC});
     for (int i = 0; i < mounts->cgroup_part_count; i++) {
         (void)snprintf(path, sizeof(path), "sys/fs/cgroup/%s", mounts->cgroup_parts[i].name);
-        add_op(b, (struct op){.type = PLAN_OP_ATTACH,
-                              .fd = mounts->cgroup_parts[i].mount,
-                              .path = path,
-                              .flags = ours});
+        plan_add_op(b, (struct op){.type = PLAN_OP_ATTACH,
+                                   .fd = mounts->cgroup_parts[i].mount,
+                                   .path = path,
+                                   .flags = ours});
         if (strcmp(mounts->cgroup_parts[i].name, CGROUP_UNIFIED) == 0)
-            add_op(b, (struct op){.type = PLAN_OP_MASK,
-                                  .fd = mounts->mask,
-                                  .path = "sys/fs/cgroup/" CGROUP_UNIFIED "/" CGROUP_EXEC});
+            plan_add_op(b, (struct op){.type = PLAN_OP_MASK,
+                                       .fd = mounts->mask,
+                                       .path = "sys/fs/cgroup/" CGROUP_UNIFIED "/" CGROUP_EXEC});
     }
     if (mounts->has_cpus)
-        add_op(b, (struct op){.type = PLAN_OP_ATTACH,
-                              .fd = mounts->cpus,
-                              .path = "sys/devices/system/cpu/online",
-                              .flags = ours});
+        plan_add_op(b, (struct op){.type = PLAN_OP_ATTACH,
+                                   .fd = mounts->cpus,
+                                   .path = "sys/devices/system/cpu/online",
+                                   .flags = ours});
 }
 
-static void add_system(struct builder *b, const struct launch_request *q,
-                       const struct plan_mounts *mounts)
+static void plan_add_system(struct builder *b, const struct launch_request *q,
+                            const struct plan_mounts *mounts)
 {
     const uint16_t strict = PLAN_STRICT | PLAN_MAKE_DIR;
     char shm[TMPFS_OPTIONS_MAX], pts[64];
@@ -159,100 +157,100 @@ static void add_system(struct builder *b, const struct launch_request *q,
     (void)snprintf(pts, sizeof(pts), "ptmxmode=0666,mode=0620,gid=5,max=%u",
                    mounts->terminals > 0 ? mounts->terminals : 1);
     tmpfs_options(shm, sizeof(shm), q->shm >= 0 ? q->shm : SHM_DEFAULT);
-    add_op(b, (struct op){.type = PLAN_OP_ROOT, .fd = mounts->root});
-    add_op(b,
-           (struct op){.type = PLAN_OP_ATTACH, .fd = mounts->dev, .path = "dev", .flags = strict});
-    /* While the inner PID 1 starts, whose /proc is waited for below. */
+    plan_add_op(b, (struct op){.type = PLAN_OP_ROOT, .fd = mounts->root});
+    plan_add_op(
+        b, (struct op){.type = PLAN_OP_ATTACH, .fd = mounts->dev, .path = "dev", .flags = strict});
+    /* Done while the inner PID 1 starts; PLAN_OP_PROC below waits for its /proc. */
     for (int i = 0; i < mounts->discard_count; i++)
-        add_op(b, (struct op){.type = PLAN_OP_DISCARD, .fd = mounts->discards + i});
+        plan_add_op(b, (struct op){.type = PLAN_OP_DISCARD, .fd = mounts->discards + i});
     if (q->masked_count == 0 && !mounts->has_cgroups)
-        add_op(b, (struct op){.type = PLAN_OP_DISCARD, .fd = mounts->mask});
-    add_op(b, (struct op){.type = PLAN_OP_FSMOUNT,
-                          .fd = -1,
-                          .path = "dev/pts",
-                          .text = "devpts",
-                          .options = pts,
-                          .attr = MOUNT_ATTR_NOSUID | MOUNT_ATTR_NOEXEC,
-                          .flags = PLAN_STRICT});
-    add_op(b, (struct op){.type = PLAN_OP_FSMOUNT,
-                          .fd = -1,
-                          .path = "dev/shm",
-                          .text = "tmpfs",
-                          .options = shm,
-                          .attr = ATTR_KERNEL_FS,
-                          .flags = PLAN_STRICT});
-    add_op(b, (struct op){.type = PLAN_OP_FSMOUNT,
-                          .fd = -1,
-                          .path = "dev/mqueue",
-                          .text = "mqueue",
-                          .attr = ATTR_KERNEL_FS,
-                          .flags = PLAN_STRICT});
+        plan_add_op(b, (struct op){.type = PLAN_OP_DISCARD, .fd = mounts->mask});
+    plan_add_op(b, (struct op){.type = PLAN_OP_FSMOUNT,
+                               .fd = -1,
+                               .path = "dev/pts",
+                               .text = "devpts",
+                               .options = pts,
+                               .attr = MOUNT_ATTR_NOSUID | MOUNT_ATTR_NOEXEC,
+                               .flags = PLAN_STRICT});
+    plan_add_op(b, (struct op){.type = PLAN_OP_FSMOUNT,
+                               .fd = -1,
+                               .path = "dev/shm",
+                               .text = "tmpfs",
+                               .options = shm,
+                               .attr = ATTR_KERNEL_FS,
+                               .flags = PLAN_STRICT});
+    plan_add_op(b, (struct op){.type = PLAN_OP_FSMOUNT,
+                               .fd = -1,
+                               .path = "dev/mqueue",
+                               .text = "mqueue",
+                               .attr = ATTR_KERNEL_FS,
+                               .flags = PLAN_STRICT});
     if (mounts->joined)
-        add_op(b, (struct op){.type = PLAN_OP_ATTACH,
-                              .fd = mounts->sys,
-                              .path = "sys",
-                              .flags = PLAN_MAKE_DIR | PLAN_STRICT | PLAN_READY});
+        plan_add_op(b, (struct op){.type = PLAN_OP_ATTACH,
+                                   .fd = mounts->sys,
+                                   .path = "sys",
+                                   .flags = PLAN_MAKE_DIR | PLAN_STRICT | PLAN_READY});
     else
-        add_op(b, (struct op){.type = PLAN_OP_FSMOUNT,
-                              .fd = -1,
-                              .path = "sys",
-                              .text = "sysfs",
-                              .attr = ATTR_KERNEL_FS | MOUNT_ATTR_RDONLY,
-                              .flags = strict});
-    add_limits_view(b, mounts);
-    add_op(b, (struct op){.type = PLAN_OP_PROC, .fd = -1, .path = "proc", .flags = strict});
+        plan_add_op(b, (struct op){.type = PLAN_OP_FSMOUNT,
+                                   .fd = -1,
+                                   .path = "sys",
+                                   .text = "sysfs",
+                                   .attr = ATTR_KERNEL_FS | MOUNT_ATTR_RDONLY,
+                                   .flags = strict});
+    plan_add_limits_view(b, mounts);
+    plan_add_op(b, (struct op){.type = PLAN_OP_PROC, .fd = -1, .path = "proc", .flags = strict});
     if (mounts->has_cpuinfo)
-        add_op(b, (struct op){.type = PLAN_OP_ATTACH,
-                              .fd = mounts->cpuinfo,
-                              .path = "proc/cpuinfo",
-                              .flags = PLAN_STRICT | PLAN_READY});
+        plan_add_op(b, (struct op){.type = PLAN_OP_ATTACH,
+                                   .fd = mounts->cpuinfo,
+                                   .path = "proc/cpuinfo",
+                                   .flags = PLAN_STRICT | PLAN_READY});
 }
 
 /* ---- the client's mounts ---- */
 
 struct client_mount {
     const char *target;
-    const struct launch_tmpfs *tmpfs; /* or NULL: a volume */
+    const struct launch_tmpfs *tmpfs; /* or NULL: it is a volume */
     int fd_index;
     bool is_dir, guarded;
 };
 
-static int by_target(const void *a, const void *b)
+static int client_mount_compare(const void *a, const void *b)
 {
     return strcmp(((const struct client_mount *)a)->target,
                   ((const struct client_mount *)b)->target);
 }
 
-static void add_client_mounts(struct builder *b, struct client_mount *mounts, size_t count)
+static void plan_add_client_mounts(struct builder *b, struct client_mount *mounts, size_t count)
 {
     char options[TMPFS_OPTIONS_MAX];
 
-    /* Parents before what lies in them. */
-    qsort(mounts, count, sizeof(*mounts), by_target);
+    /* A mount point comes before the mount points below it. */
+    qsort(mounts, count, sizeof(*mounts), client_mount_compare);
     for (size_t i = 0; i < count; i++) {
         const struct client_mount *m = &mounts[i];
 
         if (m->tmpfs == NULL) {
             const uint16_t make = m->is_dir ? PLAN_MAKE_DIR : PLAN_MAKE_FILE;
 
-            add_op(b, (struct op){.type = PLAN_OP_ATTACH,
-                                  .fd = m->fd_index,
-                                  .path = m->target,
-                                  .flags = m->guarded ? make | PLAN_GUARDED : make});
+            plan_add_op(b, (struct op){.type = PLAN_OP_ATTACH,
+                                       .fd = m->fd_index,
+                                       .path = m->target,
+                                       .flags = m->guarded ? make | PLAN_GUARDED : make});
             continue;
         }
         tmpfs_options(options, sizeof(options), (long long)m->tmpfs->bytes);
-        add_op(b, (struct op){.type = PLAN_OP_FSMOUNT,
-                              .fd = -1,
-                              .path = m->target,
-                              .text = "tmpfs",
-                              .options = options,
-                              .attr = MOUNT_ATTR_NOSUID | MOUNT_ATTR_NODEV,
-                              .flags = PLAN_MAKE_DIR});
+        plan_add_op(b, (struct op){.type = PLAN_OP_FSMOUNT,
+                                   .fd = -1,
+                                   .path = m->target,
+                                   .text = "tmpfs",
+                                   .options = options,
+                                   .attr = MOUNT_ATTR_NOSUID | MOUNT_ATTR_NODEV,
+                                   .flags = PLAN_MAKE_DIR});
     }
 }
 
-/* ---- the whole ---- */
+/* ---- the complete plan ---- */
 
 static int append_aligned(struct buf *b, const void *data, size_t len, uint32_t *ret_offset)
 {
@@ -276,14 +274,16 @@ static int append_rlimits(struct buf *b, const struct launch_request *q, uint32_
 }
 
 /*
- * Where a sandbox may write to files of the host's as their owner, it has no capability by which it
- * could make them more than files. CAP_FSETID: without it a write takes set-id bits off, and its
- * brokers (shim/init/guard.h) may have it elsewhere. CAP_SETFCAP: what it sets there would count on
- * the host. CAP_SYS_ADMIN: an overlay that it mounts with its upper layer there copies set-id files
- * of its image up, which no filter sees. A policy that grants it means it to be used: such a start
- * is refused.
+ * Drops the capabilities with which a sandbox could give a host directory, that it writes as the
+ * owner, files with more rights.
+ *
+ * CAP_FSETID: without it a write clears set-id bits; its broker (shim/init/guard.h) may have it
+ * elsewhere. CAP_SETFCAP: file capabilities set there would be effective on the host.
+ * CAP_SYS_ADMIN: an overlay mounted inside, with its upper layer there, copies up set-id files of
+ * the image, which no filter sees. A policy that grants CAP_SYS_ADMIN needs it, so such a start is
+ * refused.
  */
-static int guard(struct plan_header *h, const char *target, struct err *err)
+static int plan_drop_capabilities(struct plan_header *h, const char *target, struct err *err)
 {
     const uint64_t fsetid = UINT64_C(1) << CAP_FSETID;
 
@@ -313,8 +313,8 @@ static uint32_t plan_flags(const struct launch_request *q, bool joined, bool has
     return has_cgroup ? flags | PLAN_HAS_CGROUP : flags;
 }
 
-static int assemble(const struct launch_request *q, struct builder *b, struct plan_header *h,
-                    struct err *err)
+static int plan_assemble(const struct launch_request *q, struct builder *b, struct plan_header *h,
+                         struct err *err)
 {
     auto_buf struct buf plan = BUF_INIT(PLAN_SIZE_MAX);
     struct sock_filter floor[FLOOR_MAX], guard[FLOOR_MAX];
@@ -361,25 +361,26 @@ int plan_build(const struct launch_request *q, const struct plan_mounts *mounts,
     struct builder b = {.ops = BUF_INIT(PLAN_OPS_MAX * sizeof(struct plan_op)),
                         .strings = BUF_INIT(PLAN_SIZE_MAX)};
     size_t n = 0;
-    const char *guarded = NULL; /* the target of one */
+    const char *guarded = NULL; /* the target of one guarded volume */
     int fd = 0;
 
     (void)buf_append(&b.strings, "", 1); /* offset 0 is the empty string */
-    add_system(&b, q, mounts);
-    add_counters(&b, q, has_cgroup);
+    plan_add_system(&b, q, mounts);
+    plan_add_counters(&b, q, has_cgroup);
     if (!mounts->joined)
-        add_net_sysctls(&b);
-    /* A read-only path is a new mount on top of the old: a mask below it must come after it. */
+        plan_add_net_sysctls(&b);
+    /* A read-only path becomes a new mount on top, so a mask below it must be mounted later. */
     for (size_t i = 0; i < q->read_only_count; i++)
-        add_op(&b, (struct op){.type = PLAN_OP_READONLY, .fd = -1, .path = q->read_only[i]});
+        plan_add_op(&b, (struct op){.type = PLAN_OP_READONLY, .fd = -1, .path = q->read_only[i]});
     for (size_t i = 0; i < q->masked_count; i++)
-        add_op(&b, (struct op){.type = PLAN_OP_MASK, .fd = mounts->mask, .path = q->masked[i]});
-    /* Before the client's own, which may cover them. */
+        plan_add_op(&b,
+                    (struct op){.type = PLAN_OP_MASK, .fd = mounts->mask, .path = q->masked[i]});
+    /* The files of /etc come before the client's mounts, which may cover them. */
     for (int i = 0; mounts->has_etc && i < ETC_FILES; i++)
-        add_op(&b, (struct op){.type = PLAN_OP_ATTACH,
-                               .fd = mounts->etc[i],
-                               .path = etc_path((enum etc_file)i),
-                               .flags = PLAN_MAKE_FILE});
+        plan_add_op(&b, (struct op){.type = PLAN_OP_ATTACH,
+                                    .fd = mounts->etc[i],
+                                    .path = etc_path((enum etc_file)i),
+                                    .flags = PLAN_MAKE_FILE});
     for (size_t i = 0; i < q->volume_count; i++) {
         client[n++] = (struct client_mount){.target = q->volumes[i].target,
                                             .fd_index = mounts->volumes[i],
@@ -390,17 +391,17 @@ int plan_build(const struct launch_request *q, const struct plan_mounts *mounts,
     }
     for (size_t i = 0; i < q->tmpfs_count; i++)
         client[n++] = (struct client_mount){.target = q->tmpfs[i].target, .tmpfs = &q->tmpfs[i]};
-    add_client_mounts(&b, client, n);
+    plan_add_client_mounts(&b, client, n);
     if (q->flags & LAUNCH_READ_ONLY)
-        add_op(&b, (struct op){.type = PLAN_OP_ROOT_RO, .fd = -1});
+        plan_add_op(&b, (struct op){.type = PLAN_OP_ROOT_RO, .fd = -1});
 
-    h.hostname = add_string(&b, q->hostname);
+    h.hostname = plan_add_string(&b, q->hostname);
     h.flags = plan_flags(q, mounts->joined, has_cgroup);
     if (guarded != NULL)
-        fd = guard(&h, guarded, err);
+        fd = plan_drop_capabilities(&h, guarded, err);
     h.fd_count = (uint32_t)mounts->count;
     if (fd == 0)
-        fd = assemble(q, &b, &h, err);
+        fd = plan_assemble(q, &b, &h, err);
     buf_done(&b.ops);
     buf_done(&b.strings);
     return fd;

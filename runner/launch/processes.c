@@ -1,8 +1,8 @@
 /*
- * What runs in a sandbox, as the host's kernel has it; nothing inside is asked, and so nobody there
- * can lie. It costs what it reads and never waits: command lines are left alone, because they lie
- * in the memory of the processes, and a process can make its reader wait for a page of that for
- * ever (a file of a FUSE file system of its own, mapped).
+ * Lists the processes of a sandbox from the host's /proc. No process inside is asked, so none can
+ * give false answers. The cost is bounded and it never blocks. Command lines are not read: they are
+ * in the process's memory, and a process can make their reader wait forever for a page of its own
+ * FUSE file. Runs in the launcher.
  */
 #include <errno.h>
 #include <fcntl.h>
@@ -32,28 +32,25 @@ enum {
     STAT_MAX = 4096,                                 /* bytes of /proc/PID/stat */
     PTS_MAJOR = 136,
     FDINFO_MAX = 4096, /* bytes of /proc/self/fdinfo/N */
-    NUMBERS_MAX = 33,  /* pid namespaces in each other, at most */
+    NUMBERS_MAX = 33,  /* nesting depth limit of pid namespaces, plus 1 */
     OF_INIT = 1,
-    OF_USERS = 2, /* which of a process's numbers is whose */
+    OF_USERS = 2, /* index into the numbers of a process */
 };
 
 struct listing {
     const struct sandbox *s;
-    struct buf
-        list; /* of struct launch_process; parents are the host's numbers, until all are there */
-    struct buf host; /* of int32_t: the host's number of each */
-    int64_t boot_ms; /* when the host started, since the epoch */
-    long ticks;      /* a second */
+    struct buf list; /* of struct launch_process; until name_parents, parents are host pids */
+    struct buf host; /* of int32_t: the host pid of each */
+    int64_t boot_ms; /* boot time of the host, ms since the epoch */
+    long ticks;      /* per second */
 };
 
-/* ---- numbers ---- */
+/* ---- pids ---- */
 
-/*
- * By which number each pid namespace knows a process, ours first; how many there are, 0 when it has
- * been reaped. From what the kernel says of a descriptor, because in the process's own status file
- * as many groups as it likes to have come first.
- */
-static int read_numbers(int pidfd, int32_t ret[NUMBERS_MAX])
+/* Reads the pids of a process in each pid namespace, the launcher's first. Returns their number, 0
+ * if the process has been reaped. They come from the pidfd's fdinfo: in the process's status file
+ * its groups come first, and those can be very many. */
+static int pidfd_read_numbers(int pidfd, int32_t ret[NUMBERS_MAX])
 {
     auto_free char *text = NULL;
     auto_close int fd = FD_NONE;
@@ -79,23 +76,23 @@ static int read_numbers(int pidfd, int32_t ret[NUMBERS_MAX])
 
 /* ---- one process ---- */
 
-/* The directory belongs to its effective uid, whatever else of it may be read. Its status file says
- * so, too, but behind it come as many groups as a process likes to have. */
-static int read_uid(int proc_fd, const struct sandbox *s, struct launch_process *p)
+/* Takes the uid from the owner of the /proc/PID directory, which is the effective uid, readable in
+ * any case. The status file has it, too, but can be very long because of its groups. */
+static int process_read_uid(int proc_fd, const struct sandbox *s, struct launch_process *p)
 {
     struct stat st;
 
     if (fstat(proc_fd, &st) < 0)
         return -errno;
-    /* The ids of its range are nobody else's: another's means that the number has been given to
-     * another process meanwhile. */
+    /* Ids of the range belong to this sandbox alone. Any other means that the pid has been reused.
+     */
     if (st.st_uid < s->ids.base || st.st_uid - s->ids.base >= IDRANGE_SIZE)
         return -ESRCH;
     p->uid = st.st_uid - s->ids.base;
     return 0;
 }
 
-/* Fields of a process's stat file by their numbers in proc(5). */
+/* Fields of /proc/PID/stat, numbered as in proc(5). */
 enum {
     STAT_STATE = 3,
     STAT_PARENT = 4,
@@ -106,7 +103,7 @@ enum {
     STAT_FIELDS
 };
 
-/* Those behind the name; 0 for one that is no number, or negative. */
+/* Parses the fields after the name; a field that is negative or no number becomes 0. */
 static bool stat_fields(const char *at, int64_t ret[STAT_FIELDS])
 {
     for (int i = STAT_STATE; i < STAT_FIELDS; i++) {
@@ -120,7 +117,7 @@ static bool stat_fields(const char *at, int64_t ret[STAT_FIELDS])
     return true;
 }
 
-static int read_stat(int proc_fd, const struct listing *l, struct launch_process *p)
+static int process_read_stat(int proc_fd, const struct listing *l, struct launch_process *p)
 {
     auto_free char *text = NULL;
     auto_close int fd = openat(proc_fd, "stat", O_RDONLY | O_CLOEXEC | O_NOFOLLOW);
@@ -133,7 +130,7 @@ static int read_stat(int proc_fd, const struct listing *l, struct launch_process
     if (file_read_fd(fd, STAT_MAX, &text, &len, NULL) < 0)
         return -ESRCH;
     name = strchr(text, '(');
-    end = strrchr(text, ')'); /* a name may hold some; the kernel's own last one ends it */
+    end = strrchr(text, ')'); /* the name may contain ')'; the last one ends it */
     if (name == NULL || end == NULL || !stat_fields(end + 1, f) || f[STAT_PARENT] > INT32_MAX)
         return -ESRCH;
     p->parent = (int32_t)f[STAT_PARENT];
@@ -147,8 +144,8 @@ static int read_stat(int proc_fd, const struct listing *l, struct launch_process
     return 0;
 }
 
-/* One that has ended meanwhile is none. */
-static int add_process(struct listing *l, long pid)
+/* A process that has exited meanwhile is skipped. */
+static int listing_add_process(struct listing *l, long pid)
 {
     auto_close int pidfd = sys_pidfd_open((pid_t)pid), fd = FD_NONE;
     const int32_t host = (int32_t)pid;
@@ -159,26 +156,27 @@ static int add_process(struct listing *l, long pid)
 
     (void)snprintf(path, sizeof(path), "/proc/%ld", pid);
     fd = open(path, O_PATH | O_DIRECTORY | O_CLOEXEC);
-    /* What is read beneath it is this process's, or cannot be read. */
-    if (pidfd < 0 || fd < 0 || read_uid(fd, l->s, &p) < 0 || read_stat(fd, l, &p) < 0)
+    /* Files below this fd belong to this process, or cannot be read. */
+    if (pidfd < 0 || fd < 0 || process_read_uid(fd, l->s, &p) < 0 ||
+        process_read_stat(fd, l, &p) < 0)
         return 0;
-    /* It is there still, and so its number was nobody else's. init itself is not the users'. */
-    if (read_numbers(pidfd, numbers) <= OF_USERS)
+    /* The process still exists, so its pid was not reused. Init itself is not one of the users'. */
+    if (pidfd_read_numbers(pidfd, numbers) <= OF_USERS)
         return 0;
     p.pid = numbers[OF_INIT];
     r = buf_append(&l->host, &host, sizeof(host));
     return r < 0 ? r : buf_append(&l->list, &p, sizeof(p));
 }
 
-/* The host's numbers of parents become init's. */
-static void name_parents(struct listing *l)
+/* Translates parents from host pids to pids in init's namespace. */
+static void listing_set_parents(struct listing *l)
 {
     struct launch_process *list = (struct launch_process *)(void *)l->list.data;
     const int32_t *host = (const int32_t *)(const void *)l->host.data;
     size_t count = l->list.len / sizeof(*list);
     int32_t init[NUMBERS_MAX] = {0};
 
-    (void)read_numbers(l->s->pidfd, init);
+    (void)pidfd_read_numbers(l->s->pidfd, init);
     for (size_t i = 0; i < count; i++) {
         int32_t parent = list[i].parent;
 
@@ -189,9 +187,9 @@ static void name_parents(struct listing *l)
     }
 }
 
-/* ---- all of them ---- */
+/* ---- all processes ---- */
 
-static int add_leaf(struct listing *l, int dir_fd)
+static int listing_add_cgroup(struct listing *l, int dir_fd)
 {
     auto_free char *text = NULL;
     auto_close int fd = openat(dir_fd, "cgroup.procs", O_RDONLY | O_CLOEXEC | O_NOFOLLOW);
@@ -206,17 +204,17 @@ static int add_leaf(struct listing *l, int dir_fd)
     for (char *at = text, *end; r == 0 && (end = strchr(at, '\n')) != NULL; at = end + 1) {
         long pid = strtol(at, NULL, 10);
 
-        if (pid > 0) /* 0: one that our pid namespace does not see */
-            r = add_process(l, pid);
+        if (pid > 0) /* 0: not visible in the launcher's pid namespace */
+            r = listing_add_process(l, pid);
     }
     return r;
 }
 
-static int add_tree(struct listing *l, int dir_fd, int depth)
+static int listing_add_tree(struct listing *l, int dir_fd, int depth)
 {
     auto_ptr(dir_close) DIR *d = NULL;
     const struct dirent *e;
-    int r = add_leaf(l, dir_fd);
+    int r = listing_add_cgroup(l, dir_fd);
 
     if (r < 0 || depth == 0)
         return r;
@@ -229,13 +227,13 @@ static int add_tree(struct listing *l, int dir_fd, int depth)
         if (e->d_type != DT_DIR)
             continue;
         child = openat(dirfd(d), e->d_name, O_RDONLY | O_DIRECTORY | O_CLOEXEC | O_NOFOLLOW);
-        if (child >= 0) /* gone in between: nobody was in it */
-            r = add_tree(l, child, depth - 1);
+        if (child >= 0) /* the cgroup was removed meanwhile, so it was empty */
+            r = listing_add_tree(l, child, depth - 1);
     }
     return r;
 }
 
-static int64_t booted_ms(void)
+static int64_t host_boot_ms(void)
 {
     struct timespec t;
 
@@ -249,7 +247,7 @@ int launcher_processes(struct launcher *l, const char *id, struct err *err)
     struct listing list = {.s = s,
                            .list = BUF_INIT(LAUNCH_PROCESSES_MAX * sizeof(struct launch_process)),
                            .host = BUF_INIT(LAUNCH_PROCESSES_MAX * sizeof(int32_t)),
-                           .boot_ms = booted_ms(),
+                           .boot_ms = host_boot_ms(),
                            .ticks = sysconf(_SC_CLK_TCK)};
     auto_close int users = FD_NONE;
     int r;
@@ -262,9 +260,9 @@ int launcher_processes(struct launcher *l, const char *id, struct err *err)
             err, r,
             "processes: this host has no cgroup to find a sandbox's by; mount -t cgroup2 "
             "cgroup2 /sys/fs/cgroup/unified");
-    r = users >= 0 ? add_tree(&list, users, LEAF_DEPTH_MAX) : r == -ENOENT ? 0 : r;
+    r = users >= 0 ? listing_add_tree(&list, users, LEAF_DEPTH_MAX) : r == -ENOENT ? 0 : r;
     if (r == 0) {
-        name_parents(&list);
+        listing_set_parents(&list);
         r = memfd_sealed("rind-processes", list.list.data != NULL ? list.list.data : "",
                          list.list.len);
     }

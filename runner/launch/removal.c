@@ -1,14 +1,14 @@
 /*
- * Removing the files of a sandbox: not by the launcher, which has one thread. Whoever waits for a
- * removal or a start would wait for a file system that discards each block as it is freed, or for
- * the end of somebody else's million files.
+ * Removes the files of a sandbox outside of the launcher, which has one thread. Otherwise clients
+ * would wait for a file system that discards each freed block, or for the removal of another user's
+ * million files.
  *
- * The files of most are few: one process, the remover (remover.c), removes them one after another.
- * Those of a sandbox that has many have a process of their own.
+ * Most sandboxes have few files: one process, the remover (remover.c), removes them in turn. A
+ * sandbox with many files gets a child of its own.
  *
- * The caller has made the sandbox one that nobody keeps (sandbox_dir_forget): should the process,
- * or the host, die in the middle, the next start removes the rest. It holds the sandbox's lock and
- * that of its id range, so that neither is anybody else's while a file carries those ids.
+ * The caller has called sandbox_dir_forget before: if the child or the host dies, the next start
+ * removes the rest. The child holds the lock of the sandbox and that of its id range. So neither is
+ * reused while files with those ids exist.
  */
 #include <errno.h>
 #include <fcntl.h>
@@ -32,31 +32,31 @@
 #include "proto/syscalls.h"
 
 enum {
-    SMALL_ENTRIES = 2048, /* removed at once: some milliseconds */
+    SMALL_ENTRIES = 2048, /* few enough for the remover: some milliseconds */
     SMALL_DEPTH = 16,
-    SMALL_BLOCKS = 256 << 11, /* of 512 bytes, of a disk's image: 256 MiB */
+    SMALL_BLOCKS = 256 << 11, /* of 512 bytes; of the disk image: 256 MiB */
     NICENESS = 10,
 };
 
-/* Whether it is known, without looking at all of it, that there is little. */
-static bool is_small(int at, const char *name, int depth, unsigned *left)
+/* Returns true if the tree is small; stops counting when it is not. */
+static bool tree_is_small(int at, const char *name, int depth, unsigned *left)
 {
     auto_ptr(dir_close) DIR *d = dir_open(at, name);
     const struct dirent *e;
     bool small = true;
 
     if (d == NULL)
-        return true; /* what cannot be read is not walked here either */
+        return true; /* an unreadable directory is not walked by the removal either */
     while (small && (e = dir_next(d)) != NULL) {
         small = --*left > 0;
         if (small && e->d_type == DT_DIR)
-            small = depth > 0 && is_small(dirfd(d), e->d_name, depth - 1, left);
+            small = depth > 0 && tree_is_small(dirfd(d), e->d_name, depth - 1, left);
     }
     return small;
 }
 
-/* Whoever asked for the removal was answered long ago: the log is all that can tell. */
-static void tell_failed(const struct removal *r, int status)
+/* Logs a failed removal: its client was answered long ago. */
+static void removal_log_failure(const struct removal *r, int status)
 {
     if (WIFSIGNALED(status))
         log_warn("launcher",
@@ -82,13 +82,13 @@ void removal_reap(struct launcher *l)
         if (l->removals[i].pidfd >= 0)
             (void)close(l->removals[i].pidfd);
         stall_reaped(l, l->removals[i].pid, status);
-        if (l->removals[i].id[0] == '\0') { /* perhaps it made a volume, or removed one */
+        if (l->removals[i].id[0] == '\0') { /* it may have made or removed a volume */
             sweep |= WIFSIGNALED(status);
             continue;
         }
         if (status == 0)
             continue;
-        tell_failed(&l->removals[i], status);
+        removal_log_failure(&l->removals[i], status);
         if (WIFSIGNALED(status))
             sweep_later(l);
     }
@@ -100,7 +100,7 @@ void removal_reap(struct launcher *l)
 int removal_keep_only(int *fds, int count, int first)
 {
     for (int i = 0; i < count; i++) {
-        fds[i] = fcntl(fds[i], F_DUPFD, first + count); /* out of the way */
+        fds[i] = fcntl(fds[i], F_DUPFD, first + count); /* a number above the target numbers */
         if (fds[i] < 0)
             return -errno;
     }
@@ -117,7 +117,7 @@ void removal_become(const char *name, void (*on_stop)(int))
     (void)signal(SIGTERM, on_stop);
     (void)signal(SIGINT, on_stop);
     (void)prctl(PR_SET_NAME, name);
-    /* Who has asked for the removal is not interrupted on its way to the answer. */
+    /* SCHED_BATCH, so that a removal does not preempt the client that requested it. */
     (void)sched_setscheduler(0, SCHED_BATCH, &(struct sched_param){.sched_priority = 0});
 }
 
@@ -131,7 +131,8 @@ void removal_close_root(int root, int gate)
     (void)close(gate);
 }
 
-static _Noreturn void child(const struct launcher *l, const struct sandbox *s, int gate)
+static _Noreturn void removal_child_main(const struct launcher *l, const struct sandbox *s,
+                                         int gate)
 {
     enum { SANDBOXES, IDS, LOCK, IDS_LOCK, ROOT, GATE };
     int fds[] = {l->sandboxes_fd, l->ids_fd, s->lock_fd, s->ids.lock_fd, s->root_fd, gate};
@@ -140,14 +141,15 @@ static _Noreturn void child(const struct launcher *l, const struct sandbox *s, i
     int r;
 
     removal_become("rind-remove", SIG_DFL);
-    (void)setpriority(PRIO_PROCESS, 0, NICENESS); /* there may be many, and nobody waits for them */
+    /* there may be many, and no client waits for them */
+    (void)setpriority(PRIO_PROCESS, 0, NICENESS);
     r = removal_keep_only(fds, gate >= 0 ? GATE + 1 : ROOT, 0);
     own.sandboxes_fd = SANDBOXES;
     own.ids_fd = IDS;
     if (r == 0)
         r = sandbox_dir_remove(&own, s->id, NULL);
     if (r < 0)
-        _exit(-r < 256 ? -r : EIO); /* the status is the errno */
+        _exit(-r < 256 ? -r : EIO); /* the exit status is the errno */
     if (gate >= 0)
         removal_close_root(ROOT, GATE);
     idrange_give_back(own.ids_fd, &ids);
@@ -170,19 +172,19 @@ void removal_keep(struct launcher *l, pid_t pid, const char *id)
     (void)snprintf(r->id, sizeof(r->id), "%s", id != NULL ? id : "");
 }
 
-/* ---- choosing ---- */
+/* ---- choosing a process ---- */
 
-static bool has_little(const struct sandbox *s)
+static bool sandbox_is_small(const struct sandbox *s)
 {
     unsigned left = SMALL_ENTRIES;
     struct stat st;
 
-    return is_small(s->dir_fd, "upper", SMALL_DEPTH, &left) &&
+    return tree_is_small(s->dir_fd, "upper", SMALL_DEPTH, &left) &&
            (fstatat(s->dir_fd, DISK_FILE, &st, AT_SYMLINK_NOFOLLOW) < 0 ||
             st.st_blocks < SMALL_BLOCKS);
 }
 
-/* The launcher's end of the pipe goes after its copy of the root (sandbox_free). */
+/* The launcher closes gate_fd after its own root_fd (sandbox_free). */
 int removal_make_gate(struct sandbox *s)
 {
     int pair[2];
@@ -193,18 +195,18 @@ int removal_make_gate(struct sandbox *s)
     return pair[0];
 }
 
-/* By a process of its own. */
-static bool start_child(struct launcher *l, const struct sandbox *s, bool cgroups, int gate)
+/* Starts a child for this removal. */
+static bool removal_start_child(struct launcher *l, const struct sandbox *s, bool cgroups, int gate)
 {
     pid_t pid;
 
     if (!removal_has_room(l))
         return false;
     if (cgroups && cgroup_remove(l->cgroups, s->id, NULL) < 0)
-        return false; /* the caller finds that out once more, and says why */
+        return false; /* the caller tries again itself, and reports the error */
     pid = fork();
     if (pid == 0)
-        child(l, s, gate);
+        removal_child_main(l, s, gate);
     if (pid < 0)
         return false;
     removal_keep(l, pid, s->id);
@@ -218,11 +220,12 @@ bool removal_start(struct launcher *l, struct sandbox *s, bool cgroups)
     if (s->dir_fd < 0 || s->ids.lock_fd < 0 || sandbox_dir_lock(s) < 0)
         return false;
     gate = removal_make_gate(s);
-    /* The remover may have more to do than its socket holds. */
-    return (has_little(s) && remover_take(l, s, cgroups, gate)) || start_child(l, s, cgroups, gate);
+    /* The remover's socket may be full. */
+    return (sandbox_is_small(s) && remover_take(l, s, cgroups, gate)) ||
+           removal_start_child(l, s, cgroups, gate);
 }
 
 bool removal_start_large(struct launcher *l, const struct sandbox *s)
 {
-    return !has_little(s) && start_child(l, s, false, FD_NONE);
+    return !sandbox_is_small(s) && removal_start_child(l, s, false, FD_NONE);
 }

@@ -1,15 +1,15 @@
 /*
- * The remover: the process that removes what small sandboxes leave, one after another. It starts
- * and ends with the launcher.
+ * The remover: a process that removes in turn what small sandboxes leave. It starts and exits with
+ * the launcher.
  *
- * Files go at once. Cgroups wait until nothing has been removed for a moment: the end of a memory
- * cgroup makes the kernel walk the lists of every super block on the host (3 ms with a thousand
- * sandboxes) under the lock that each start needs for its own. So do roots that the launcher held:
- * the end of each syncs the file system that the next start makes its files in. What waits is
- * bounded: whoever removes more, one after another, has the oldest removed for each new one. A
- * sandbox's directory,
- * its lock and its id range stay until its cgroups are gone, so that a sweep finds those that are
- * left when we are killed. The id range stays for longer where its link does.
+ * Files are removed at once. Cgroups are queued until no removal has arrived for a moment: removing
+ * a memory cgroup makes the kernel walk the lists of every superblock on the host. With a thousand
+ * sandboxes this takes 3 ms, under a lock that each start needs. Held roots are queued as well:
+ * closing one syncs the file system that the next start writes to.
+ *
+ * The queue is bounded: when it is full, each new removal first finishes the oldest. A sandbox's
+ * directory, its lock and its id range stay until its cgroups are removed, so that a sweep finds
+ * them if the remover is killed. An id range stays longer if the kernel still has its link.
  */
 #include <errno.h>
 #include <poll.h>
@@ -30,19 +30,19 @@
 #include "launch/sandbox.h"
 
 enum {
-    WAITING_MAX = 64, /* a memory cgroup that waits is some 100 KiB of the kernel's */
-    QUIET_MS = 100,   /* since the last removal, until those that wait are begun with */
-    PACE_MS = 20,     /* between two of them: whoever starts meanwhile waits for one, not for all */
-    TRIES_MAX = 10,   /* of one in which a process still is */
+    WAITING_MAX = 64, /* a queued memory cgroup takes some 100 KiB of kernel memory */
+    QUIET_MS = 100,   /* from the last request until the queue is started */
+    PACE_MS = 20,     /* between two entries, so that a start waits for one of them, not for all */
+    TRIES_MAX = 10,   /* for a cgroup that still has a process */
 
     PARTING_MS = 1000,  /* most net namespaces are gone by then */
-    PARTINGS_MAX = 256, /* and their ranges held meanwhile */
+    PARTINGS_MAX = 256, /* ranges held meanwhile */
 
-    OWN_FILES = 80, /* that it has open beside them: a walk's (rmtree.h), and what it is handed */
+    OWN_FILES = 80, /* fds beyond the queue's: a walk's (rmtree.h), and those of one request */
 };
 
-/* What it is asked; with it come the lock of the sandbox and that of its id range, and its root if
- * that was held, with a pipe whose end says that nobody else has that any more. */
+/* A request. Its fds are the lock of the sandbox, that of its id range and, if the launcher holds
+ * the root, that root and the gate (removal_make_gate). */
 struct errand {
     char id[LAUNCH_ID_MAX + 1];
     uid_t base;
@@ -64,43 +64,42 @@ static struct msghdr errand_message(struct iovec *iov, union errand_control *con
                            .msg_controllen = sizeof(control->bytes)};
 }
 
-/* One whose files are gone. */
+/* An entry of the queue: its files are removed. */
 struct waiting {
     struct errand errand;
     int lock_fd;    /* owned */
-    int root, gate; /* owned; FD_NONE: it has ended */
+    int root, gate; /* owned; FD_NONE: closed already */
     struct idrange ids;
     unsigned tries;
 };
 
-/*
- * A range whose sandbox and files have gone, but not its link, which has its number. The kernel
- * keeps a net namespace for as long as a socket of it wants to send what nobody takes: minutes.
- */
+/* A range whose sandbox and files are removed, but whose link, named by the range's number, still
+ * exists. The kernel keeps a net namespace for minutes while one of its sockets has unsent data. */
 struct parting {
     struct idrange ids;
     int64_t due; /* clock_mono_ms */
 };
 
 struct remover {
-    struct launcher own; /* what it knows of the launcher: directories, functions; its cgroups */
-    struct waiting waiting[WAITING_MAX]; /* a ring */
-    unsigned first, count, room; /* room: of WAITING_MAX, as many as it may have open files for */
-    int64_t due; /* clock_mono_ms: when the first is begun with; of a count above 0 */
+    /* a copy of the launcher's state: directories and functions; its own cgroup_host */
+    struct launcher own;
+    struct waiting waiting[WAITING_MAX]; /* ring buffer */
+    unsigned first, count, room; /* room: entries allowed by RLIMIT_NOFILE, at most WAITING_MAX */
+    int64_t due; /* clock_mono_ms of the first entry's removal; valid if count > 0 */
     struct parting partings[PARTINGS_MAX];
-    size_t parting_count, parting_room; /* in the order of their due times */
+    size_t parting_count, parting_room; /* sorted by due time */
 };
 
 /* ---- ranges ---- */
 
-/* The number of a range, which is that of its link. */
-static uint32_t slot_of(uid_t base)
+/* Returns the number of a range, which is also its link's. */
+static uint32_t range_slot(uid_t base)
 {
     return (base - IDRANGE_FIRST) / IDRANGE_SIZE;
 }
 
-/* Takes the links away that were due by then. */
-static void part(struct remover *m, int64_t then)
+/* Removes the lingering links that were due by `then`, and releases their ranges. */
+static void partings_finish_due(struct remover *m, int64_t then)
 {
     const struct launch_net_ops *net = m->own.net;
     size_t done = 0;
@@ -109,35 +108,35 @@ static void part(struct remover *m, int64_t then)
         struct parting *p = &m->partings[done];
         struct err err = ERR_NONE;
 
-        if (net->lingers(slot_of(p->ids.base)) && net->erase(slot_of(p->ids.base), &err) < 0)
-            log_warn("launcher", "%s", err.msg); /* whoever gets the range next tries, too */
+        if (net->lingers(range_slot(p->ids.base)) && net->erase(range_slot(p->ids.base), &err) < 0)
+            log_warn("launcher", "%s", err.msg); /* the next sandbox with this range tries again */
         idrange_give_back(m->own.ids_fd, &p->ids);
     }
     m->parting_count -= done;
     (void)memmove(m->partings, m->partings + done, m->parting_count * sizeof(*m->partings));
 }
 
-static void give_back(struct remover *m, struct idrange *ids)
+static void remover_release_ids(struct remover *m, struct idrange *ids)
 {
     const struct launch_net_ops *net = m->own.net;
 
-    if (net == NULL || !net->lingers(slot_of(ids->base))) {
+    if (net == NULL || !net->lingers(range_slot(ids->base))) {
         idrange_give_back(m->own.ids_fd, ids);
         return;
     }
     if (m->parting_count == m->parting_room)
-        part(m, m->partings[0].due);
+        partings_finish_due(m, m->partings[0].due);
     m->partings[m->parting_count++] =
         (struct parting){.ids = *ids, .due = clock_mono_ms() + PARTING_MS};
 }
 
 /* ---- files and cgroups ---- */
 
-static void finish(struct remover *m, struct waiting *w, int r, const struct err *err)
+static void waiting_finish(struct remover *m, struct waiting *w, int r, const struct err *err)
 {
-    /* Only when nothing carries them any more. */
+    /* The range is released only when no file, cgroup or link uses it any more. */
     if (r == 0) {
-        give_back(m, &w->ids);
+        remover_release_ids(m, &w->ids);
     } else {
         log_warn("launcher", "sandbox=%s %s, the next start tries again", w->errand.id, err->msg);
         idrange_done(&w->ids);
@@ -145,21 +144,21 @@ static void finish(struct remover *m, struct waiting *w, int r, const struct err
     (void)close(w->lock_fd);
 }
 
-static void end_root(struct waiting *w)
+static void waiting_close_root(struct waiting *w)
 {
     if (w->root >= 0)
         removal_close_root(take_fd(&w->root), take_fd(&w->gate));
 }
 
-/* The first of those that wait. One that is not empty yet goes to the end: its last process may
- * have ended and not have left. */
-static void remove_first(struct remover *m)
+/* Finishes the first entry of the queue. If its cgroup is still busy, it moves to the end: its last
+ * process may have exited without having left the cgroup yet. */
+static void remover_finish_first(struct remover *m)
 {
     struct waiting w = m->waiting[m->first];
     struct err err = ERR_NONE;
     int r;
 
-    end_root(&w);
+    waiting_close_root(&w);
     r = cgroup_remove(m->own.cgroups, w.errand.id, &err);
     m->first = (m->first + 1) % WAITING_MAX;
     m->count--;
@@ -169,10 +168,10 @@ static void remove_first(struct remover *m)
     }
     if (r == 0)
         r = sandbox_dir_remove(&m->own, w.errand.id, &err);
-    finish(m, &w, r, &err);
+    waiting_finish(m, &w, r, &err);
 }
 
-static void run_errand(struct remover *m, const struct errand *e, const int fds[ERRAND_FDS])
+static void errand_run(struct remover *m, const struct errand *e, const int fds[ERRAND_FDS])
 {
     struct waiting w = {.errand = *e,
                         .lock_fd = fds[ERRAND_LOCK],
@@ -183,27 +182,28 @@ static void run_errand(struct remover *m, const struct errand *e, const int fds[
     int r = e->cgroups ? sandbox_dir_clear(&m->own, e->id, &err)
                        : sandbox_dir_remove(&m->own, e->id, &err);
 
-    /* Afterwards: what is removed is not worth a sync. And later, where no file's blocks wait for
-     * it: the sync is of the host's whole file system. */
+    /* The root is closed after the files are removed, so that its sync has less to write. If
+     * cgroups remain it is closed later still, because the sync covers the host's whole file
+     * system. */
     if (r <= 0 || !e->cgroups)
-        end_root(&w);
+        waiting_close_root(&w);
     if (r < 0 || !e->cgroups) {
-        finish(m, &w, r, &err);
+        waiting_finish(m, &w, r, &err);
         return;
     }
     if (m->count == m->room)
-        remove_first(m);
+        remover_finish_first(m);
     if (m->count == m->room) {
-        end_root(&w);
-        finish(m, &w, err_set(&err, -EBUSY, "its cgroups cannot wait any longer"), &err);
+        waiting_close_root(&w);
+        waiting_finish(m, &w, err_set(&err, -EBUSY, "its cgroups cannot wait any longer"), &err);
         return;
     }
     m->waiting[(m->first + m->count++) % WAITING_MAX] = w;
     m->due = clock_mono_ms() + QUIET_MS;
 }
 
-/* Milliseconds until there is something to do without an errand; -1: there is nothing. */
-static int patience(const struct remover *m)
+/* Returns milliseconds until the next queued work; -1: there is none. */
+static int remover_wait_ms(const struct remover *m)
 {
     int64_t due = m->count > 0 ? m->due : INT64_MAX, left;
 
@@ -213,19 +213,20 @@ static int patience(const struct remover *m)
     return due == INT64_MAX ? -1 : left > 0 ? (int)left : 0;
 }
 
-static void do_due(struct remover *m)
+static void remover_run_due(struct remover *m)
 {
     int64_t now = clock_mono_ms();
 
     if (m->count > 0 && m->due <= now) {
-        remove_first(m);
+        remover_finish_first(m);
         m->due = now + PACE_MS;
     }
-    part(m, now);
+    partings_finish_due(m, now);
 }
 
-/* One message; false: the launcher is gone, or is not ours. */
-static bool receive_errand(struct remover *m, int sock)
+/* Receives one request and runs it. Returns false when the launcher has exited or the message is
+ * invalid. */
+static bool errand_receive(struct remover *m, int sock)
 {
     union errand_control control;
     struct errand e;
@@ -241,15 +242,15 @@ static bool receive_errand(struct remover *m, int sock)
     c = n == (ssize_t)sizeof(e) ? CMSG_FIRSTHDR(&hdr) : NULL;
     len = c != NULL ? c->cmsg_len - CMSG_LEN(0) : 0;
     if (len < ERRAND_ROOT * sizeof(int) || len > sizeof(fds))
-        return false; /* what was asked is the next start's then */
+        return false; /* the next start then sweeps what was requested */
     (void)memcpy(fds, CMSG_DATA(c), len);
-    run_errand(m, &e, fds);
+    errand_run(m, &e, fds);
     return true;
 }
 
-/* Half of the files that it may have open for those that wait, half for ranges: whoever has no file
- * to remove another with leaves it to the next start. */
-static void make_room(struct remover *m)
+/* Splits the allowed fds: half for the queue, half for ranges. A removal without an fd left is left
+ * to the next start. */
+static void remover_set_room(struct remover *m)
 {
     struct rlimit most = {0};
     rlim_t left;
@@ -262,34 +263,34 @@ static void make_room(struct remover *m)
     m->parting_room += m->parting_room == 0;
 }
 
-/* Until the launcher has gone, and what it has asked for is done. */
-static _Noreturn void remover(const struct launcher *l, int sock)
+/* Runs until the launcher has closed its socket and all requests are done. */
+static _Noreturn void remover_main(const struct launcher *l, int sock)
 {
-    enum { FIRST = STDERR_FILENO + 1, COUNT = 3 }; /* what fails is in the log */
+    enum { FIRST = STDERR_FILENO + 1, COUNT = 3 }; /* stderr stays open for the log */
     int kept[COUNT] = {l->sandboxes_fd, l->ids_fd, sock};
     struct remover m = {.own = *l};
 
-    /* ^C is for all of a terminal's; we end when the launcher has. */
+    /* A terminal sends SIGINT to its whole process group; the remover exits after the launcher. */
     removal_become("rind-remover", SIG_IGN);
     if (removal_keep_only(kept, COUNT, FIRST) < 0 || cgroup_host_open(&m.own.cgroups, NULL) < 0)
         _exit(1);
     m.own.sandboxes_fd = kept[0];
     m.own.ids_fd = kept[1];
-    make_room(&m);
+    remover_set_room(&m);
     for (;;) {
         struct pollfd p = {.fd = kept[2], .events = POLLIN};
-        int r = poll(&p, 1, patience(&m));
+        int r = poll(&p, 1, remover_wait_ms(&m));
 
         if (r < 0 && errno != EINTR)
             break;
-        if (r > 0 && !receive_errand(&m, kept[2]))
+        if (r > 0 && !errand_receive(&m, kept[2]))
             break;
         if (r == 0)
-            do_due(&m);
+            remover_run_due(&m);
     }
     while (m.count > 0)
-        remove_first(&m);
-    part(&m, INT64_MAX);
+        remover_finish_first(&m);
+    partings_finish_due(&m, INT64_MAX);
     _exit(0);
 }
 
@@ -304,7 +305,7 @@ int remover_start(struct launcher *l)
         return -errno;
     pid = fork();
     if (pid == 0)
-        remover(l, pair[1]);
+        remover_main(l, pair[1]);
     (void)close(pair[1]);
     if (pid < 0) {
         (void)close(pair[0]);
@@ -344,7 +345,7 @@ bool remover_settle(struct launcher *l)
     return true;
 }
 
-/* Never waits: -EAGAIN when more is under way than the socket holds. */
+/* Does not block: -EAGAIN when the socket is full. */
 static int errand_send(const struct launcher *l, const struct sandbox *s, bool cgroups, int gate)
 {
     const int fds[ERRAND_FDS] = {s->lock_fd, s->ids.lock_fd, s->root_fd, gate};

@@ -15,15 +15,15 @@ struct record {
     const unsigned char *data;
 };
 
-/* ---- one decoder a tag ---- */
+/* ---- one decoder per tag ---- */
 
-static bool is_string(const struct record *r, size_t max)
+static bool record_is_string(const struct record *r, size_t max)
 {
     return r->len >= 2 && r->len <= max + 1 && r->data[r->len - 1] == '\0' &&
            memchr(r->data, '\0', r->len - 1) == NULL;
 }
 
-static bool charset(const char *s, const char *extra)
+static bool text_has_only(const char *s, const char *extra)
 {
     for (; *s != '\0'; s++)
         if (!((*s >= 'a' && *s <= 'z') || (*s >= '0' && *s <= '9') || strchr(extra, *s) != NULL))
@@ -31,15 +31,15 @@ static bool charset(const char *s, const char *extra)
     return true;
 }
 
-/* Ids name directories and cgroups: no dot, no slash, nothing that starts like an option. */
+/* Ids are names of directories and cgroups: no dot, no slash, no leading dash. */
 bool launch_id_ok(const char *id)
 {
     size_t len = strlen(id);
 
-    return len >= 1 && len <= LAUNCH_ID_MAX && id[0] != '-' && charset(id, "-");
+    return len >= 1 && len <= LAUNCH_ID_MAX && id[0] != '-' && text_has_only(id, "-");
 }
 
-/* Absolute, no empty, "." or ".." component, no trailing slash, not the root itself. */
+/* Absolute; no empty, "." or ".." component; no trailing slash; not the root itself. */
 static bool path_ok(const char *p)
 {
     if (p[0] != '/' || p[1] == '\0' || strlen(p) > LAUNCH_PATH_MAX)
@@ -55,7 +55,7 @@ static bool path_ok(const char *p)
     return true;
 }
 
-/* A mount target of the client's: not in the kernel's file systems, which are ours to arrange. */
+/* Checks a client's mount target: /proc, /sys and /dev are mounted by rind alone. */
 static bool target_ok(const char *p)
 {
     static const char *const ours[] = {"/proc", "/sys", "/dev"};
@@ -71,15 +71,15 @@ static bool target_ok(const char *p)
     return true;
 }
 
-static int get_string(const struct record *r, size_t max, const char **ret)
+static int record_get_string(const struct record *r, size_t max, const char **ret)
 {
-    if (!is_string(r, max))
+    if (!record_is_string(r, max))
         return -EPROTO;
     *ret = (const char *)r->data;
     return 0;
 }
 
-static int get_number(const struct record *r, uint64_t min, uint64_t max, uint64_t *ret)
+static int record_get_number(const struct record *r, uint64_t min, uint64_t max, uint64_t *ret)
 {
     uint64_t v;
 
@@ -92,10 +92,10 @@ static int get_number(const struct record *r, uint64_t min, uint64_t max, uint64
     return 0;
 }
 
-static int get_limit(const struct record *r, uint64_t min, uint64_t max, int64_t *ret)
+static int record_get_limit(const struct record *r, uint64_t min, uint64_t max, int64_t *ret)
 {
     uint64_t v;
-    int n = get_number(r, min, max, &v);
+    int n = record_get_number(r, min, max, &v);
 
     if (n == 0)
         *ret = (int64_t)v;
@@ -104,15 +104,15 @@ static int get_limit(const struct record *r, uint64_t min, uint64_t max, int64_t
 
 static int dec_id(const struct record *r, struct launch_request *q)
 {
-    int n = get_string(r, LAUNCH_ID_MAX, &q->id);
+    int n = record_get_string(r, LAUNCH_ID_MAX, &q->id);
 
     return n == 0 && !launch_id_ok(q->id) ? -EINVAL : n;
 }
 
-/* It is shown by whatever prints host names: no control bytes, no spaces. */
+/* A host name is printed by other programs: no control bytes, no spaces. */
 static int dec_hostname(const struct record *r, struct launch_request *q)
 {
-    int n = get_string(r, LAUNCH_HOSTNAME_MAX, &q->hostname);
+    int n = record_get_string(r, LAUNCH_HOSTNAME_MAX, &q->hostname);
 
     for (const char *p = n == 0 ? q->hostname : ""; *p != '\0'; p++)
         if (!((*p >= 'A' && *p <= 'Z') || (*p >= 'a' && *p <= 'z') || (*p >= '0' && *p <= '9') ||
@@ -123,50 +123,51 @@ static int dec_hostname(const struct record *r, struct launch_request *q)
 
 static int dec_flags(const struct record *r, struct launch_request *q)
 {
-    int n = get_number(r, 0, UINT64_MAX, &q->flags);
+    int n = record_get_number(r, 0, UINT64_MAX, &q->flags);
 
     return n == 0 && (q->flags & ~(uint64_t)LAUNCH_FLAGS_ALL) != 0 ? -EINVAL : n;
 }
 
 static int dec_capabilities(const struct record *r, struct launch_request *q)
 {
-    return get_number(r, 0, (1ULL << 41) - 1, &q->capabilities); /* CAP_CHECKPOINT_RESTORE is 40 */
+    return record_get_number(r, 0, (1ULL << 41) - 1,
+                             &q->capabilities); /* CAP_CHECKPOINT_RESTORE is 40 */
 }
 
 static int dec_memory(const struct record *r, struct launch_request *q)
 {
-    return get_limit(r, 1 << 20, INT64_MAX / 2, &q->memory);
+    return record_get_limit(r, 1 << 20, INT64_MAX / 2, &q->memory);
 }
 
 static int dec_pids(const struct record *r, struct launch_request *q)
 {
-    return get_limit(r, 1, 1 << 22, &q->pids);
+    return record_get_limit(r, 1, 1 << 22, &q->pids);
 }
 
 static int dec_cpu(const struct record *r, struct launch_request *q)
 {
-    return get_limit(r, 1, 1 << 20, &q->cpu);
+    return record_get_limit(r, 1, 1 << 20, &q->cpu);
 }
 
 static int dec_shm(const struct record *r, struct launch_request *q)
 {
-    return get_limit(r, 4096, INT64_MAX / 2, &q->shm);
+    return record_get_limit(r, 4096, INT64_MAX / 2, &q->shm);
 }
 
 static int dec_disk(const struct record *r, struct launch_request *q)
 {
-    return get_limit(r, LIMIT_DISK_MIN, LIMIT_DISK_MAX, &q->disk);
+    return record_get_limit(r, LIMIT_DISK_MIN, LIMIT_DISK_MAX, &q->disk);
 }
 
 /* A layer is a name in layers/, never a path. */
 static int dec_layer(const struct record *r, struct launch_request *q)
 {
     const char *name;
-    int n = get_string(r, 128, &name);
+    int n = record_get_string(r, 128, &name);
 
     if (n < 0)
         return n;
-    if (name[0] == '.' || name[0] == '-' || !charset(name, "-_."))
+    if (name[0] == '.' || name[0] == '-' || !text_has_only(name, "-_."))
         return -EINVAL;
     if (q->layer_count == LAUNCH_LAYERS_MAX)
         return -E2BIG;
@@ -174,11 +175,11 @@ static int dec_layer(const struct record *r, struct launch_request *q)
     return 0;
 }
 
-/* Named by a digest alone. */
+/* An image layer is named by its digest. */
 static int dec_image_layer(const struct record *r, struct launch_request *q)
 {
     const char *name;
-    int n = get_string(r, LAUNCH_LAYER_NAME, &name);
+    int n = record_get_string(r, LAUNCH_LAYER_NAME, &name);
 
     if (n < 0)
         return n;
@@ -193,7 +194,7 @@ static int dec_image_layer(const struct record *r, struct launch_request *q)
 static int dec_worker(const struct record *r, struct launch_request *q)
 {
     uint64_t v;
-    int n = get_number(r, LAUNCH_WORK_INVALID + 1, LAUNCH_WORK_MAX - 1, &v);
+    int n = record_get_number(r, LAUNCH_WORK_INVALID + 1, LAUNCH_WORK_MAX - 1, &v);
 
     if (n == 0)
         q->work = (enum launch_work)v;
@@ -202,19 +203,19 @@ static int dec_worker(const struct record *r, struct launch_request *q)
 
 static int dec_sandbox(const struct record *r, struct launch_request *q)
 {
-    int n = get_string(r, LAUNCH_ID_MAX, &q->sandbox);
+    int n = record_get_string(r, LAUNCH_ID_MAX, &q->sandbox);
 
     return n == 0 && !launch_id_ok(q->sandbox) ? -EINVAL : n;
 }
 
 static int dec_bytes(const struct record *r, struct launch_request *q)
 {
-    return get_limit(r, 0, INT64_MAX, &q->bytes);
+    return record_get_limit(r, 0, INT64_MAX, &q->bytes);
 }
 
 static int dec_root_dir(const struct record *r, struct launch_request *q)
 {
-    int n = get_string(r, LAUNCH_PATH_MAX, &q->root_dir);
+    int n = record_get_string(r, LAUNCH_PATH_MAX, &q->root_dir);
 
     if (n == 0 && strcmp(q->root_dir, "/") != 0 && !path_ok(q->root_dir))
         return -EINVAL;
@@ -270,7 +271,7 @@ static int dec_named_volume(const struct record *r, struct launch_request *q)
 
 static int dec_volume_name(const struct record *r, struct launch_request *q)
 {
-    int n = get_string(r, LAUNCH_VOLUME_NAME_MAX, &q->volume_name);
+    int n = record_get_string(r, LAUNCH_VOLUME_NAME_MAX, &q->volume_name);
 
     return n == 0 && !launch_volume_name_ok(q->volume_name) ? -EINVAL : n;
 }
@@ -284,7 +285,7 @@ static int dec_meta(const struct record *r, struct launch_request *q)
     return 0;
 }
 
-/* A number followed by one NUL-terminated string. */
+/* Decodes a number followed by one NUL-terminated string. */
 static int get_number_string(const struct record *r, uint64_t *ret_number, const char **ret_text)
 {
     if (r->len < 8 + 2 || r->data[r->len - 1] != '\0' ||
@@ -312,10 +313,10 @@ static int dec_tmpfs(const struct record *r, struct launch_request *q)
     return 0;
 }
 
-static int add_path(const struct record *r, const char **list, size_t *count)
+static int record_add_path(const struct record *r, const char **list, size_t *count)
 {
     const char *p;
-    int n = get_string(r, LAUNCH_PATH_MAX, &p);
+    int n = record_get_string(r, LAUNCH_PATH_MAX, &p);
 
     if (n < 0)
         return n;
@@ -329,12 +330,12 @@ static int add_path(const struct record *r, const char **list, size_t *count)
 
 static int dec_masked(const struct record *r, struct launch_request *q)
 {
-    return add_path(r, q->masked, &q->masked_count);
+    return record_add_path(r, q->masked, &q->masked_count);
 }
 
 static int dec_readonly(const struct record *r, struct launch_request *q)
 {
-    return add_path(r, q->read_only, &q->read_only_count);
+    return record_add_path(r, q->read_only, &q->read_only_count);
 }
 
 static int dec_rlimit(const struct record *r, struct launch_request *q)
@@ -390,13 +391,13 @@ static int dec_filter(const struct record *r, struct launch_request *q)
 
 static int dec_user(const struct record *r, struct launch_request *q)
 {
-    return get_string(r, LAUNCH_USER_MAX, &q->user);
+    return record_get_string(r, LAUNCH_USER_MAX, &q->user);
 }
 
 static int dec_family(const struct record *r, struct launch_request *q)
 {
     uint64_t v;
-    int n = get_number(r, 4, 6, &v);
+    int n = record_get_number(r, 4, 6, &v);
 
     if (n == 0 && v == 5)
         n = -EINVAL;
@@ -407,7 +408,7 @@ static int dec_family(const struct record *r, struct launch_request *q)
 
 static int dec_net(const struct record *r, struct launch_request *q)
 {
-    int n = get_number(r, 0, UINT64_MAX, &q->net_flags);
+    int n = record_get_number(r, 0, UINT64_MAX, &q->net_flags);
 
     if (n == 0 && ((q->net_flags & ~(uint64_t)LAUNCH_NET_FLAGS_ALL) != 0 ||
                    (q->net_flags & (LAUNCH_NET_INTERNET | LAUNCH_NET_LINK)) == LAUNCH_NET_INTERNET))
@@ -462,16 +463,16 @@ static int dec_net_dns(const struct record *r, struct launch_request *q)
 
 static int dec_net_join(const struct record *r, struct launch_request *q)
 {
-    int n = get_string(r, LAUNCH_ID_MAX, &q->net_join);
+    int n = record_get_string(r, LAUNCH_ID_MAX, &q->net_join);
 
     return n == 0 && !launch_id_ok(q->net_join) ? -EINVAL : n;
 }
 
 static int dec_net_name(const struct record *r, struct launch_request *q)
 {
-    int n = get_string(r, LAUNCH_ID_MAX, &q->net_name);
+    int n = record_get_string(r, LAUNCH_ID_MAX, &q->net_name);
 
-    return n == 0 && !charset(q->net_name, "-_.") ? -EINVAL : n;
+    return n == 0 && !text_has_only(q->net_name, "-_.") ? -EINVAL : n;
 }
 
 static bool host_name_ok(const char *name)
@@ -485,7 +486,7 @@ static bool host_name_ok(const char *name)
 
 static int dec_net_aliases(const struct record *r, struct launch_request *q)
 {
-    int n = get_string(r, LAUNCH_ALIASES_MAX, &q->net_aliases);
+    int n = record_get_string(r, LAUNCH_ALIASES_MAX, &q->net_aliases);
     char last = ' ';
 
     for (const char *p = n == 0 ? q->net_aliases : ""; *p != '\0'; last = *p++) {
@@ -494,7 +495,7 @@ static int dec_net_aliases(const struct record *r, struct launch_request *q)
         if (*p == ' ' ? last == ' ' : !host_name_ok(one))
             return -EINVAL;
     }
-    return n == 0 && last == ' ' ? -EINVAL : n; /* also of "" */
+    return n == 0 && last == ' ' ? -EINVAL : n; /* -EINVAL for "", too */
 }
 
 static int dec_net_host(const struct record *r, struct launch_request *q)
@@ -534,7 +535,7 @@ static int dec_bind(const struct record *r, struct launch_request *q)
 static int dec_udp(const struct record *r, struct launch_request *q)
 {
     uint64_t v;
-    int n = get_number(r, 1, 1, &v);
+    int n = record_get_number(r, 1, 1, &v);
 
     if (n == 0)
         q->udp = true;
@@ -543,7 +544,7 @@ static int dec_udp(const struct record *r, struct launch_request *q)
 
 static int dec_egress(const struct record *r, struct launch_request *q)
 {
-    int n = get_number(r, 0, LAUNCH_EGRESS_ALL, &q->egress);
+    int n = record_get_number(r, 0, LAUNCH_EGRESS_ALL, &q->egress);
 
     q->has_egress = true;
     return n == 0 && (q->egress & LAUNCH_EGRESS_NONE) != 0 && q->egress != LAUNCH_EGRESS_NONE
@@ -553,7 +554,7 @@ static int dec_egress(const struct record *r, struct launch_request *q)
 
 static int dec_handler(const struct record *r, struct launch_request *q)
 {
-    int n = get_string(r, EGRESS_HANDLER_MAX, &q->handler);
+    int n = record_get_string(r, EGRESS_HANDLER_MAX, &q->handler);
 
     return n == 0 && !egress_handler_ok(q->handler) ? -EINVAL : n;
 }
@@ -561,7 +562,7 @@ static int dec_handler(const struct record *r, struct launch_request *q)
 static int dec_index(const struct record *r, struct launch_request *q)
 {
     uint64_t v;
-    int n = get_number(r, 0, NET_DNS_MAX - 1, &v);
+    int n = record_get_number(r, 0, NET_DNS_MAX - 1, &v);
 
     if (n == 0)
         q->index = (unsigned)v;
@@ -571,7 +572,7 @@ static int dec_index(const struct record *r, struct launch_request *q)
 static int dec_count(const struct record *r, struct launch_request *q)
 {
     uint64_t v;
-    int n = get_number(r, 1, LAUNCH_REPLY_FDS_MAX, &v);
+    int n = record_get_number(r, 1, LAUNCH_REPLY_FDS_MAX, &v);
 
     if (n == 0)
         q->count = (unsigned)v;
@@ -581,7 +582,7 @@ static int dec_count(const struct record *r, struct launch_request *q)
 static int dec_mark(const struct record *r, struct launch_request *q)
 {
     uint64_t v;
-    int n = get_number(r, 1, 1, &v);
+    int n = record_get_number(r, 1, 1, &v);
 
     if (n == 0)
         q->mark = true;
@@ -593,7 +594,7 @@ static const struct {
     const char *name;
     int (*decode)(const struct record *, struct launch_request *);
     bool many;
-    uint16_t flags; /* that it may have */
+    uint16_t flags; /* allowed record flags */
 } tags[TAG_MAX] = {
     [TAG_ID]           = {"id",           dec_id,           false},
     [TAG_HOSTNAME]     = {"hostname",     dec_hostname,     false},
@@ -640,10 +641,10 @@ static const struct {
 };
 /* clang-format on */
 
-/* ---- the whole ---- */
+/* ---- the whole request ---- */
 
-static int next_record(const unsigned char *data, size_t len, size_t *pos, struct record *ret,
-                       struct err *err)
+static int wire_next_record(const unsigned char *data, size_t len, size_t *pos, struct record *ret,
+                            struct err *err)
 {
     size_t padded;
 
@@ -664,7 +665,7 @@ static int next_record(const unsigned char *data, size_t len, size_t *pos, struc
     return 0;
 }
 
-static int check_header(const struct launch_wire *w, size_t len, struct err *err)
+static int wire_check_header(const struct launch_wire *w, size_t len, struct err *err)
 {
     if (w->magic != LAUNCH_MAGIC)
         return err_set(err, -EPROTO, "request: wrong magic");
@@ -690,7 +691,7 @@ static bool needs_id(enum launch_verb verb)
            verb != LAUNCH_LAYER_REMOVE && verb != LAUNCH_LAYER_LIST && !is_volume_verb(verb);
 }
 
-/* Which of the records about layers go with which verb. */
+/* Checks which records about layers are allowed with which verb. */
 static int check_layers(const struct launch_request *q, struct err *err)
 {
     const bool one = q->verb == LAUNCH_LAYER_COMMIT || q->verb == LAUNCH_LAYER_REMOVE;
@@ -742,7 +743,7 @@ static int check_volume(const struct launch_request *q, struct err *err)
     return 0;
 }
 
-/* Records of what leaves a sandbox, with their verbs alone. */
+/* Checks that egress records come only with their verbs. */
 static int check_egress(const struct launch_request *q, struct err *err)
 {
     if ((q->verb == LAUNCH_EGRESS) != q->has_egress)
@@ -827,7 +828,7 @@ int launch_decode(const void *data, size_t len, struct launch_request *ret, stru
         return err_set(err, -EPROTO, "request: %zu bytes, not %zu to %d", len, sizeof(w),
                        LAUNCH_SIZE_MAX);
     (void)memcpy(&w, data, sizeof(w));
-    r = check_header(&w, len, err);
+    r = wire_check_header(&w, len, err);
     if (r < 0)
         return r;
     q.verb = (enum launch_verb)w.verb;
@@ -835,7 +836,7 @@ int launch_decode(const void *data, size_t len, struct launch_request *ret, stru
     while (pos < len) {
         struct record rec;
 
-        r = next_record(data, len, &pos, &rec, err);
+        r = wire_next_record(data, len, &pos, &rec, err);
         if (r < 0)
             return r;
         if (rec.tag == TAG_INVALID || rec.tag >= TAG_MAX)
@@ -862,8 +863,8 @@ int launch_decode(const void *data, size_t len, struct launch_request *ret, stru
 
 /* ---- building ---- */
 
-/* buf.max is put to 0 by a failed put, so that every later one and launch_end fail too. */
-static void add(struct buf *b, const void *data, size_t len)
+/* A failed append sets buf.max to 0, so that every later one and launch_end fail too. */
+static void request_append(struct buf *b, const void *data, size_t len)
 {
     if (buf_append(b, data, len) < 0)
         b->max = 0;
@@ -875,7 +876,7 @@ void launch_begin(struct buf *b, enum launch_verb verb)
         .magic = LAUNCH_MAGIC, .version = LAUNCH_VERSION, .verb = (uint16_t)verb};
 
     b->max = LAUNCH_SIZE_MAX;
-    add(b, &w, sizeof(w));
+    request_append(b, &w, sizeof(w));
 }
 
 void launch_put(struct buf *b, enum launch_tag tag, uint16_t flags, const void *data, size_t len)
@@ -885,11 +886,11 @@ void launch_put(struct buf *b, enum launch_tag tag, uint16_t flags, const void *
     uint32_t len32 = (uint32_t)len;
     uint32_t count;
 
-    add(b, &tag16, 2);
-    add(b, &flags, 2);
-    add(b, &len32, 4);
-    add(b, data, len);
-    add(b, zero, (8 - len % 8) % 8);
+    request_append(b, &tag16, 2);
+    request_append(b, &flags, 2);
+    request_append(b, &len32, 4);
+    request_append(b, data, len);
+    request_append(b, zero, (8 - len % 8) % 8);
     if (b->max == 0)
         return;
     (void)memcpy(&count, b->data + offsetof(struct launch_wire, record_count), sizeof(count));

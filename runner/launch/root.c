@@ -1,8 +1,6 @@
-/*
- * The root file system and the volumes, as detached mounts. Made in the host's user namespace,
- * because overlay and id-mapped mounts of host file systems need its privileges; put in place by
- * init, inside.
- */
+/* Makes the root file system and the bind sources as detached mounts. They are made in the host's
+ * user namespace, because overlay mounts and id-mapped mounts of host file systems need its
+ * privileges. Init attaches them inside. Runs in the launcher; called by launcher.c. */
 #include <assert.h>
 #include <errno.h>
 #include <fcntl.h>
@@ -24,8 +22,8 @@
 
 enum { NOBODY = 65534 };
 
-/* Private from the first moment: as a peer of a shared mount it would show what is mounted on the
- * host below it later. */
+/* Clones as private at once: in a shared peer group, later mounts on the host would propagate into
+ * it. */
 int mount_clone(int fd, struct mount_attr *attr, const char *what, struct err *err)
 {
     auto_close int mnt = FD_NONE;
@@ -48,8 +46,8 @@ int mount_clone(int fd, struct mount_attr *attr, const char *what, struct err *e
 
 /* ---- overlay ---- */
 
-/* Device nodes of an image or of the upper layer must not open: the flags of the lower layers' own
- * mounts do not count for what is opened through the overlay. */
+/* Device nodes of an image or of the upper layer must not open. The overlay's own mount needs the
+ * flag: the flags of the lower layers' mounts have no effect through an overlay. */
 enum { ROOT_ATTR = MOUNT_ATTR_NODEV, ROOT_MS = MS_NODEV };
 
 void root_sources_close(struct root_sources *s)
@@ -79,10 +77,10 @@ int root_sources_give(struct root_sources *s, int ret[ROOT_SOURCES_MAX])
     return count;
 }
 
-/* The mount that dir_fd is in, cloned from there on; read-only, id-mapped to userns_fd if there is
- * one. Its number. */
-static int add_source(struct root_sources *s, int dir_fd, int userns_fd, const char *what,
-                      struct err *err)
+/* Clones the mount that dir_fd is in, with dir_fd as its root; read-only, id-mapped to userns_fd
+ * unless that is FD_NONE. Returns its index in s->mounts. */
+static int root_add_source(struct root_sources *s, int dir_fd, int userns_fd, const char *what,
+                           struct err *err)
 {
     struct mount_attr attr = {.attr_set = MOUNT_ATTR_RDONLY | MOUNT_ATTR_NODEV};
     int fd;
@@ -99,8 +97,8 @@ static int add_source(struct root_sources *s, int dir_fd, int userns_fd, const c
     return (int)s->mount_count++;
 }
 
-/* The next lower layer, on the bottom of those that are there. */
-static struct root_lower *next_lower(struct root_sources *s, int mount)
+/* Appends a lower layer at the bottom. */
+static struct root_lower *root_append_lower(struct root_sources *s, int mount)
 {
     struct root_lower *lower = &s->lowers[s->count++];
 
@@ -115,21 +113,21 @@ int root_add_mount(struct root_sources *s, int mount_fd, struct err *err)
 
     assert(s->mount_count < ROOT_MOUNTS_MAX);
     s->mounts[s->mount_count++] = mount_fd;
-    lower = next_lower(s, (int)s->mount_count - 1);
+    lower = root_append_lower(s, (int)s->mount_count - 1);
     lower->fd = fcntl(mount_fd, F_DUPFD_CLOEXEC, 3);
     return lower->fd < 0 ? err_errno(err, -errno, "a layer") : 0;
 }
 
-/* One that is a directory of its own, id-mapped. */
-static int add_lower(struct root_sources *s, int dir_fd, int userns_fd, const char *what,
-                     struct err *err)
+/* Adds a lower layer that is a directory of its own, id-mapped. */
+static int root_add_lower(struct root_sources *s, int dir_fd, int userns_fd, const char *what,
+                          struct err *err)
 {
-    int mount = add_source(s, dir_fd, userns_fd, what, err);
+    int mount = root_add_source(s, dir_fd, userns_fd, what, err);
     struct root_lower *lower;
 
     if (mount < 0)
         return mount;
-    lower = next_lower(s, mount);
+    lower = root_append_lower(s, mount);
     lower->fd = fcntl(s->mounts[mount], F_DUPFD_CLOEXEC, 3);
     return lower->fd < 0 ? err_errno(err, -errno, "%s", what) : 0;
 }
@@ -141,11 +139,11 @@ int root_add_image_layers(struct launcher *l, const struct launch_request *q, in
 
     if (q->image_layer_count == 0)
         return 0;
-    mount = add_source(s, l->image_layers_fd, userns_fd, "the layers of images", err);
+    mount = root_add_source(s, l->image_layers_fd, userns_fd, "the layers of images", err);
     if (mount < 0)
         return mount;
     for (size_t i = 0; i < q->image_layer_count; i++) {
-        struct root_lower *lower = next_lower(s, mount);
+        struct root_lower *lower = root_append_lower(s, mount);
 
         lower->fd = layer_open_at(s->mounts[mount], q->image_layers[i], lower->path, err);
         if (lower->fd < 0)
@@ -154,18 +152,18 @@ int root_add_image_layers(struct launcher *l, const struct launch_request *q, in
     return 0;
 }
 
-static int add_own_layers(struct launcher *l, const struct launch_request *q, int userns_fd,
-                          struct root_sources *s, struct err *err)
+static int root_add_shipped_layers(struct launcher *l, const struct launch_request *q,
+                                   int userns_fd, struct root_sources *s, struct err *err)
 {
     int mount;
 
     if (q->layer_count == 0)
         return 0;
-    mount = add_source(s, l->layers_fd, userns_fd, "the layers", err);
+    mount = root_add_source(s, l->layers_fd, userns_fd, "the layers", err);
     if (mount < 0)
         return mount;
     for (size_t i = 0; i < q->layer_count; i++) {
-        struct root_lower *lower = next_lower(s, mount);
+        struct root_lower *lower = root_append_lower(s, mount);
 
         if ((size_t)snprintf(lower->path, sizeof(lower->path), "%s", q->layers[i]) >=
             sizeof(lower->path))
@@ -180,24 +178,21 @@ static int add_own_layers(struct launcher *l, const struct launch_request *q, in
 int root_add_layers(struct launcher *l, const struct launch_request *q, uid_t base, int userns_fd,
                     struct root_sources *s, struct err *err)
 {
-    /* Images' files carry the ids that are set aside for them: a sandbox's own are their map's
-     * other end. */
+    /* Image files have the ids IDRANGE_LAYERS on disk, and the map translates those to the
+     * sandbox's. */
     auto_close int layers = q->image_layer_count > 0 ? idmap_layers(base, err) : FD_NONE;
     int r;
 
     if (q->image_layer_count > 0 && layers < 0)
         return layers;
     r = root_add_image_layers(l, q, layers, s, err);
-    return r < 0 ? r : add_own_layers(l, q, userns_fd, s, err);
+    return r < 0 ? r : root_add_shipped_layers(l, q, userns_fd, s, err);
 }
 
-/*
- * The skeleton for one sandbox: a clone of the one for all, with its files given the sandbox's ids.
- * It holds copies of files, and a thousand of them would be 200 MiB. Before Linux 6.15 nothing that
- * is attached nowhere can be cloned, and before 6.3 a tmpfs not be id-mapped: then each start makes
- * one.
- */
-static int open_skeleton(struct launcher *l, int root, uid_t base, struct mount_attr *attr,
+/* Makes the skeleton for one sandbox: a clone of the shared one, id-mapped to the sandbox's ids. A
+ * skeleton contains copies of files: a thousand would be 200 MiB. Linux before 6.15 cannot clone a
+ * detached mount, and before 6.3 it cannot id-map a tmpfs; then each start makes its own. */
+static int skeleton_open(struct launcher *l, int root, uid_t base, struct mount_attr *attr,
                          struct err *err)
 {
     const uint64_t stamp = host_skeleton_stamp(l->host, root);
@@ -216,12 +211,10 @@ static int open_skeleton(struct launcher *l, int root, uid_t base, struct mount_
     return fd >= 0 ? fd : host_skeleton_make(l->host, root, base, err);
 }
 
-/*
- * What is shown can be read by any user of the host, so it is nobody's in particular to show; but
- * as for a root directory somebody has to have asked.
- */
-static int gather_host(struct launcher *l, const struct sandbox *box, int userns_fd,
-                       struct root_sources *s, struct err *err)
+/* Every user of the host may read what is shown, so no owner is checked. But as for a root
+ * directory, the client must be known. */
+static int root_gather_host(struct launcher *l, const struct sandbox *box, int userns_fd,
+                            struct root_sources *s, struct err *err)
 {
     struct mount_attr attr = {.attr_set = MOUNT_ATTR_IDMAP | MOUNT_ATTR_RDONLY | MOUNT_ATTR_NODEV |
                                           MOUNT_ATTR_NOSUID,
@@ -239,13 +232,13 @@ static int gather_host(struct launcher *l, const struct sandbox *box, int userns
     if (s->host.root < 0)
         return err_wrap(err, s->host.root, "root file system host");
     s->nosuid = true;
-    s->host.skeleton = open_skeleton(l, root, box->ids.base, &attr, err);
+    s->host.skeleton = skeleton_open(l, root, box->ids.base, &attr, err);
     return s->host.skeleton < 0 ? s->host.skeleton : 0;
 }
 
-static int gather_lowers(struct launcher *l, const struct sandbox *box,
-                         const struct launch_request *q, int userns_fd, struct root_sources *s,
-                         struct err *err)
+static int root_gather_lowers(struct launcher *l, const struct sandbox *box,
+                              const struct launch_request *q, int userns_fd, struct root_sources *s,
+                              struct err *err)
 {
     const struct creator *creator = box->creator;
     int r;
@@ -258,19 +251,19 @@ static int gather_lowers(struct launcher *l, const struct sandbox *box,
             return err_wrap(err, dir, "root file system");
         if (!S_ISDIR(st.st_mode))
             return err_set(err, -ENOTDIR, "root file system '%s' is not a directory", q->root_dir);
-        /* All of an image's ids are the inside's own, so the root inside reads all of it, whatever
-         * its modes: not for a client what a third one owns. */
+        /* The image's ids are all mapped, so root inside reads all of its files, whatever their
+         * modes. So a client may not use a directory of a third user. */
         if (creator->kind == CREATOR_CLIENT && st.st_uid != 0 && st.st_uid != creator->uid)
             return err_set(err, -EPERM, "root file system '%s' is another user's", q->root_dir);
-        r = add_lower(s, dir, userns_fd, q->root_dir, err);
+        r = root_add_lower(s, dir, userns_fd, q->root_dir, err);
         if (r < 0)
             return r;
     }
     return root_add_layers(l, q, box->ids.base, userns_fd, s, err);
 }
 
-/* Linux 6.13 and later: every layer by descriptor, nothing is attached anywhere. Older kernels
- * answer -EINVAL, and those before 6.5, whose overlay takes no descriptors at all, -EOPNOTSUPP. */
+/* Linux 6.13 and later: every layer by fd, without attaching any mount. Older kernels return
+ * -EINVAL; those before 6.5, whose overlayfs takes no fds at all, return -EOPNOTSUPP. */
 static int overlay_by_fd(struct root_sources *s)
 {
     auto_close int view = s->host.root >= 0 ? host_view_by_fd(&s->host) : FD_NONE;
@@ -298,8 +291,7 @@ static int overlay_by_fd(struct root_sources *s)
         r = sys_fsconfig(fs, FSCONFIG_SET_FD, "upperdir", NULL, upper);
     if (r == 0 && work >= 0)
         r = sys_fsconfig(fs, FSCONFIG_SET_FD, "workdir", NULL, work);
-    /* Layers are hostile: no redirects to elsewhere in them, no metadata-only copies whose data is
-     * somewhere else. */
+    /* Layers are hostile: no redirects, and no metadata-only copies whose data is elsewhere. */
     if (r == 0)
         r = sys_fsconfig(fs, FSCONFIG_SET_STRING, "redirect_dir", "nofollow", 0);
     if (r == 0)
@@ -311,12 +303,10 @@ static int overlay_by_fd(struct root_sources *s)
     return r < 0 ? r : sys_fsmount(fs, ROOT_ATTR | (s->nosuid ? MOUNT_ATTR_NOSUID : 0));
 }
 
-/*
- * Older kernels take layers only as paths of attached mounts, and mount(2) one page of options: the
- * mounts are attached as "m0", "m1", … in a small tmpfs of a private mount namespace, which is left
- * again, and links "0", "1", … lead to the layers in them.
- */
-static int stage_lowers(const struct root_sources *s)
+/* Older kernels take layers only as paths of attached mounts, and mount(2) takes one page of
+ * options. So the mounts are attached as "m0", "m1" and so on, in a small tmpfs of a temporary
+ * mount namespace. Links "0", "1" and so on lead to the layers in them. */
+static int root_stage_lowers(const struct root_sources *s)
 {
     char name[24], target[LAUNCH_LAYER_PATH_MAX + 24];
 
@@ -358,12 +348,12 @@ static int overlay_staged_here(struct root_sources *s)
         len += (size_t)snprintf(options + len, sizeof(options) - len, "h/" HOST_VIEW "%s",
                                 s->count > 0 ? ":" : "");
     }
-    r = stage_lowers(s);
+    r = root_stage_lowers(s);
     if (r < 0)
         return r;
     for (size_t i = 0; i < s->count; i++)
         len += (size_t)snprintf(options + len, sizeof(options) - len, "%s%zu", i > 0 ? ":" : "", i);
-    if (s->own >= 0) { /* upper and work on one mount, as overlay wants it */
+    if (s->own >= 0) { /* upper and work are on one mount, as overlayfs requires */
         r = sys_move_mount(s->own, "", AT_FDCWD, "d", MOVE_MOUNT_F_EMPTY_PATH);
         if (r < 0)
             return r;
@@ -375,8 +365,8 @@ static int overlay_staged_here(struct root_sources *s)
     return sys_open_tree(AT_FDCWD, "m", OPEN_TREE_CLONE | OPEN_TREE_CLOEXEC);
 }
 
-/* Everything in s was detached before the unshare: the mount of any other descriptor would stay in
- * the namespace that it was opened in. */
+/* Mounts in a temporary mount namespace. All mounts of s were detached before the unshare: any
+ * other mount would stay attached in the namespace where it was opened. */
 static int overlay_staged(struct root_sources *s)
 {
     auto_close int home = FD_NONE;
@@ -388,13 +378,13 @@ static int overlay_staged(struct root_sources *s)
     if (home < 0 || cwd < 0 || unshare(CLONE_NEWNS) < 0)
         return -errno;
     fd = overlay_staged_here(s);
-    /* Every path would mean something else from here on: no start is worth that. */
+    /* Every path would be resolved in the wrong namespace from here on. */
     if (setns(home, CLONE_NEWNS) < 0 || fchdir(cwd) < 0)
         abort();
     return fd;
 }
 
-static int overlay(struct root_sources *s, const char *what, struct err *err)
+static int overlay_mount(struct root_sources *s, const char *what, struct err *err)
 {
     int fd = overlay_by_fd(s);
 
@@ -405,7 +395,7 @@ static int overlay(struct root_sources *s, const char *what, struct err *err)
 
 int root_mount_lowers(struct root_sources *s, struct err *err)
 {
-    return overlay(s, "the layers as an overlay", err);
+    return overlay_mount(s, "the layers as an overlay", err);
 }
 
 int root_mount(struct launcher *l, const struct sandbox *s, const struct launch_request *q,
@@ -415,26 +405,26 @@ int root_mount(struct launcher *l, const struct sandbox *s, const struct launch_
     int r;
 
     sources->is_volatile = !s->kept;
-    r = (q->flags & LAUNCH_HOST_ROOT) != 0 ? gather_host(l, s, userns_fd, sources, err) : 0;
+    r = (q->flags & LAUNCH_HOST_ROOT) != 0 ? root_gather_host(l, s, userns_fd, sources, err) : 0;
     if (r == 0)
-        r = gather_lowers(l, s, q, userns_fd, sources, err);
+        r = root_gather_lowers(l, s, q, userns_fd, sources, err);
     if (r < 0)
         return r;
-    /* Through a mount of its own, because overlay shows its layers' paths in /proc/self/mountinfo:
-     * beneath this one they are /upper and /work, wherever the state directory is. Private, as init
-     * attaches something to it (PLAN_OP_DISCARD), which must not come up on the host. */
+    /* A mount of its own, because overlayfs shows its layers' paths in /proc/self/mountinfo: on
+     * this mount they are /upper and /work, wherever the state directory is. Private, because init
+     * attaches mounts to it (PLAN_OP_DISCARD), which must not propagate to the host. */
     r = disk_mount(s, err);
     if (r < 0 && r != -ENOENT)
         return r;
     sources->own = r >= 0 ? r : mount_clone(s->dir_fd, &plain, "the writable layer", err);
     if (sources->own < 0)
         return sources->own;
-    return overlay(sources, "the root overlay", err);
+    return overlay_mount(sources, "the root overlay", err);
 }
 
-/* As a mount of its own. Of a layer that is not one, only Linux 6.15 and later; but then ours is
- * beneath it. */
-static int lower_alone(struct root_sources *s, struct err *err)
+/* Returns the only layer as a mount of its own. Cloning a subdirectory of a detached mount needs
+ * Linux 6.15. On older kernels a shipped layer is below, so there are two. */
+static int root_clone_only_lower(struct root_sources *s, struct err *err)
 {
     struct root_lower *only = &s->lowers[0];
     int fd;
@@ -460,46 +450,46 @@ int root_mount_read_only(struct launcher *l, const struct creator *creator,
         auto_close int dir = upper_open(upper, &disk, err);
         auto_close int userns = dir < 0 ? dir : idmap_range(upper->ids.base, IDRANGE_LAYERS, err);
 
-        r = userns < 0 ? userns : add_lower(&sources, dir, userns, "the writable layer", err);
+        r = userns < 0 ? userns : root_add_lower(&sources, dir, userns, "the writable layer", err);
     }
     if (r == 0)
-        r = gather_lowers(l, &of_volumes, q, userns_fd, &sources, err);
+        r = root_gather_lowers(l, &of_volumes, q, userns_fd, &sources, err);
     if (r < 0)
         return r;
-    if (sources.count == 1) /* overlay wants two */
-        return lower_alone(&sources, err);
-    return overlay(&sources, "the image", err);
+    if (sources.count == 1) /* an overlay needs two layers */
+        return root_clone_only_lower(&sources, err);
+    return overlay_mount(&sources, "the image", err);
 }
 
 /* ---- volumes ---- */
 
 /*
- * Whose files in it are the sandbox user's own. The owner of the daemon shares what belongs to the
- * source's owner, root included: the mount is nosuid and nodev, and one that can be written is
- * guarded (volume-look.c, the floor), so that no file of root's in it becomes a way to be root on
- * the host. A client shares what belongs to the client: they could not act as anybody else there.
- * What belongs to others stays theirs: the sandbox has their permissions of "other" and no
- * capability over it.
+ * The host uid and gid whose files in a source belong to the sandbox's user. For the daemon's owner
+ * they are the source's owner and group, root included. The mount is nosuid and nodev, and a
+ * writable one is guarded (volume-look.c, floor.c), so that no root-owned file in it leads to root
+ * on the host. For a client they are the client's own: inside, the client can act as no other user.
+ * Files of other users stay theirs: the sandbox has the permissions of "other", and no capability
+ * over them.
  */
 struct mapped {
     uid_t uid;
     gid_t gid;
 };
 
-/* A client's mount never maps the host's root: root's files in it show uid 65534 then. */
-static uint32_t map_source(uint32_t host_id)
+/* A client's mount never maps the host's root: root's files in it show uid 65534. */
+static uint32_t client_map_id(uint32_t host_id)
 {
     return host_id == 0 ? NOBODY : host_id;
 }
 
-static struct mapped mapped_of(const struct creator *c, const struct stat *st)
+static struct mapped creator_mapped(const struct creator *c, const struct stat *st)
 {
     if (c->kind == CREATOR_OWNER)
         return (struct mapped){st->st_uid, st->st_gid};
     if (c->kind == CREATOR_NONE) /* source_open opens nothing for it */
         return (struct mapped){NOBODY, NOBODY};
-    return (struct mapped){map_source(c->uid),
-                           map_source(creator_in_group(c, st->st_gid) ? st->st_gid : c->gid)};
+    return (struct mapped){client_map_id(c->uid),
+                           client_map_id(creator_in_group(c, st->st_gid) ? st->st_gid : c->gid)};
 }
 
 static bool fd_path(int fd, char path[PATH_MAX])
@@ -513,8 +503,8 @@ static bool fd_path(int fd, char path[PATH_MAX])
     return n > 0 && n < PATH_MAX - 1;
 }
 
-/* By the paths that the kernel has for both, so that no spelling is taken for another place. */
-static enum path_kind kind_of_source(const struct launcher *l, int source)
+/* Classifies by the kernel's own paths of both, so that different spellings of a path are equal. */
+static enum path_kind source_kind(const struct launcher *l, int source)
 {
     char path[PATH_MAX], state[PATH_MAX];
 
@@ -523,15 +513,15 @@ static enum path_kind kind_of_source(const struct launcher *l, int source)
 }
 
 /*
- * Takes from *who the owners that the sandbox's user must not be in this source: root in the
- * system's directories, in those that many users share, and in a sticky one that is open to all
- * (its owner may remove others' files); and any id of rind's own pool. -EPERM: the source cannot be
- * shared to be written.
+ * Removes from *who owners that the sandbox's user must not become in this source. Root: in system
+ * directories, in directories shared by many users, and in sticky world-writable ones, whose owner
+ * may remove others' files. Any id of rind's own pool: everywhere. -EPERM: the source cannot be
+ * shared writable.
  */
-static int limit_mapped(const struct launcher *l, const struct launch_volume *v, int source,
-                        const struct stat *st, struct mapped *who, struct err *err)
+static int source_limit_mapped(const struct launcher *l, const struct launch_volume *v, int source,
+                               const struct stat *st, struct mapped *who, struct err *err)
 {
-    const enum path_kind kind = kind_of_source(l, source);
+    const enum path_kind kind = source_kind(l, source);
     const bool of_pool = st->st_uid >= IDRANGE_FIRST || st->st_gid >= IDRANGE_FIRST;
     const bool sticky = (st->st_mode & (S_ISVTX | S_IWOTH)) == (S_ISVTX | S_IWOTH);
 
@@ -550,13 +540,14 @@ static int limit_mapped(const struct launcher *l, const struct launch_volume *v,
                        "your own take one below /srv, /opt or /home",
                        v->source);
     } else if (kind != PATH_ANY || sticky) {
-        *who = (struct mapped){map_source(who->uid), map_source(who->gid)};
+        *who = (struct mapped){client_map_id(who->uid), client_map_id(who->gid)};
     }
     return 0;
 }
 
-/* Whether the source's mount is read-only. A later remount on the host changes nothing for us. */
-static bool is_read_only(int source)
+/* True if the source's mount is read-only. A later remount on the host does not affect the clone.
+ */
+static bool source_is_read_only(int source)
 {
     struct statvfs fs;
 
@@ -577,7 +568,7 @@ int volume_mount(struct launcher *l, const struct sandbox *s, const struct launc
     source = source_open(l, s->creator, v->source, !v->read_only, &st, err);
     if (source < 0)
         return err_wrap(err, source, "volume");
-    read_only = v->read_only || is_read_only(source);
+    read_only = v->read_only || source_is_read_only(source);
     if (!S_ISDIR(st.st_mode) && !S_ISREG(st.st_mode))
         return err_set(err, -EINVAL, "volume '%s' is neither a directory nor a file", v->source);
     if (s->creator->kind == CREATOR_CLIENT && !v->read_only &&
@@ -587,8 +578,8 @@ int volume_mount(struct launcher *l, const struct sandbox *s, const struct launc
                        "shown read-only",
                        v->source);
 
-    who = mapped_of(s->creator, &st);
-    r = limit_mapped(l, v, source, &st, &who, err);
+    who = creator_mapped(s->creator, &st);
+    r = source_limit_mapped(l, v, source, &st, &who, err);
     if (r < 0)
         return r;
     userns = idmap_owner(who.uid, s->ids.base + v->uid, who.gid, s->ids.base + v->gid, err);

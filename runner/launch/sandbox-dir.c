@@ -1,3 +1,5 @@
+/* The directory of one sandbox, sandboxes/<id>: making, locking, opening and removing it, and
+ * init's socket in it. Runs in the launcher, and in its children that remove files. */
 #include <errno.h>
 #include <fcntl.h>
 #include <linux/fs.h>
@@ -20,7 +22,7 @@
 
 enum { PEERPIDFD = 77 }; /* SO_PEERPIDFD, Linux 6.5 */
 
-static int lock_file(int dir_fd)
+static int sandbox_lock_file(int dir_fd)
 {
     auto_close int fd = openat(dir_fd, "lock", O_RDONLY | O_CREAT | O_CLOEXEC | O_NOFOLLOW, 0600);
 
@@ -31,12 +33,12 @@ static int lock_file(int dir_fd)
     return take_fd(&fd);
 }
 
-static int fill(const struct sandbox *s, int dir_fd, int64_t disk, struct err *err)
+static int sandbox_dir_fill(const struct sandbox *s, int dir_fd, int64_t disk, struct err *err)
 {
     int r;
 
-    /* The root directory's own attributes come from upper: it is the sandbox's root's. Whoever
-     * starts us has a umask that is theirs alone. */
+    /* The sandbox's root directory gets its attributes from `upper`, so the sandbox's root owns it.
+     * fchmodat, because the caller's umask applies to mkdirat. */
     if (mkdirat(dir_fd, "upper", 0755) < 0 || fchmodat(dir_fd, "upper", 0755, 0) < 0 ||
         mkdirat(dir_fd, "work", 0700) < 0)
         return -errno;
@@ -47,7 +49,8 @@ static int fill(const struct sandbox *s, int dir_fd, int64_t disk, struct err *e
         if (r < 0)
             return r;
     }
-    /* Last, as it goes first: what has it is whole, and everything else is the sweep's. */
+    /* KEEP_FILE is made last and removed first: a directory with it is complete, and any other
+     * belongs to the sweep. */
     if (!s->kept)
         return 0;
     r = creator_save(dir_fd, KEEP_FILE ".new", s->creator, NULL);
@@ -63,7 +66,7 @@ void sandbox_dirs_spread(int dir_fd)
     if (ioctl(dir_fd, FS_IOC_GETFLAGS, &flags) < 0 || (flags & FS_TOPDIR_FL) != 0)
         return;
     flags |= FS_TOPDIR_FL;
-    (void)ioctl(dir_fd, FS_IOC_SETFLAGS, &flags); /* a hint: who does not know it does without */
+    (void)ioctl(dir_fd, FS_IOC_SETFLAGS, &flags); /* only a hint: other file systems ignore it */
 }
 
 int sandbox_dir_make(struct launcher *l, struct sandbox *s, int64_t disk, struct err *err)
@@ -73,8 +76,8 @@ int sandbox_dir_make(struct launcher *l, struct sandbox *s, int64_t disk, struct
     struct err why = ERR_NONE;
     int r;
 
-    /* Shared with other starters, against the sweep (sweep.c): a directory that is not locked yet
-     * must not look dead. */
+    /* A shared lock, against the sweep (sweep.c): a directory that is not locked yet must not look
+     * abandoned. */
     while (flock(l->sandboxes_fd, LOCK_SH) < 0)
         if (errno != EINTR)
             return err_errno(err, -errno, "lock the directory of sandboxes");
@@ -86,8 +89,8 @@ int sandbox_dir_make(struct launcher *l, struct sandbox *s, int64_t disk, struct
     dir = openat(l->sandboxes_fd, s->id, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
     r = dir < 0 ? -errno : 0;
     if (r == 0) {
-        lock = lock_file(dir);
-        r = lock < 0 ? lock : fill(s, dir, disk, &why);
+        lock = sandbox_lock_file(dir);
+        r = lock < 0 ? lock : sandbox_dir_fill(s, dir, disk, &why);
     }
     (void)flock(l->sandboxes_fd, LOCK_UN);
     if (r < 0) {
@@ -100,8 +103,8 @@ int sandbox_dir_make(struct launcher *l, struct sandbox *s, int64_t disk, struct
     return 0;
 }
 
-/* Whose ids its files carry. Its root may have given its root directory to any id of the range. */
-static int find_base(struct launcher *l, struct sandbox *s, int dir)
+/* Finds the id range of its files. Root inside may have chowned `upper` to any id of the range. */
+static int sandbox_find_base(struct launcher *l, struct sandbox *s, int dir)
 {
     auto_free char *owner = NULL;
     struct stat st;
@@ -125,8 +128,8 @@ static int find_base(struct launcher *l, struct sandbox *s, int dir)
     return r == -ENOENT ? 0 : r;
 }
 
-/* The directory, and whose ids its files carry: -ENOENT when there is none of a kept one. */
-static int open_dir(struct launcher *l, struct sandbox *s)
+/* Opens a kept sandbox's directory and finds its id range: -ENOENT when there is none. */
+static int sandbox_open_dir(struct launcher *l, struct sandbox *s)
 {
     auto_close int dir =
         sys_openat2(l->sandboxes_fd, s->id, O_RDONLY | O_DIRECTORY | O_NOFOLLOW, 0, OPEN_PLAIN);
@@ -136,7 +139,7 @@ static int open_dir(struct launcher *l, struct sandbox *s)
         return dir;
     if (faccessat(dir, KEEP_FILE, F_OK, AT_SYMLINK_NOFOLLOW) < 0)
         return -errno;
-    r = find_base(l, s, dir);
+    r = sandbox_find_base(l, s, dir);
     if (r < 0)
         return r;
     s->kept = true;
@@ -155,17 +158,17 @@ int sandbox_dir_whole(const struct sandbox *s, struct err *err)
 
 int sandbox_dir_peek(struct launcher *l, struct sandbox *s, struct err *err)
 {
-    int r = open_dir(l, s);
+    int r = sandbox_open_dir(l, s);
 
     return r < 0 ? err_errno(err, r, "sandbox %s", s->id) : 0;
 }
 
 int sandbox_dir_open(struct launcher *l, struct sandbox *s, struct err *err)
 {
-    int r = open_dir(l, s);
+    int r = sandbox_open_dir(l, s);
 
     if (r == 0) {
-        s->lock_fd = lock_file(s->dir_fd);
+        s->lock_fd = sandbox_lock_file(s->dir_fd);
         r = s->lock_fd < 0 ? s->lock_fd : 0;
     }
     if (r == -EWOULDBLOCK)
@@ -176,7 +179,7 @@ int sandbox_dir_open(struct launcher *l, struct sandbox *s, struct err *err)
 int sandbox_dir_lock(struct sandbox *s)
 {
     if (s->lock_fd < 0)
-        s->lock_fd = lock_file(s->dir_fd);
+        s->lock_fd = sandbox_lock_file(s->dir_fd);
     return s->lock_fd < 0 ? take_fd(&s->lock_fd) : 0;
 }
 
@@ -197,8 +200,8 @@ int sandbox_dir_forget(struct sandbox *s, struct err *err)
     return r < 0 ? err_errno(err, r, "remove the files of sandbox %s", s->id) : 0;
 }
 
-/* Its name is beneath the directory's descriptor: a state directory's path may be longer than a
- * socket's name. */
+/* Names the socket below the directory's fd: a state directory's path may be longer than sun_path.
+ */
 static struct sockaddr_un socket_name(const struct sandbox *s)
 {
     struct sockaddr_un name = {.sun_family = AF_UNIX};
@@ -241,7 +244,7 @@ int sandbox_socket_peer(int fd, pid_t *ret_pid, struct err *err)
         return err_errno(err, -errno, "init's credentials");
     len = sizeof(pidfd);
     if (getsockopt(fd, SOL_SOCKET, PEERPIDFD, &pidfd, &len) < 0) {
-        /* Before 6.5: the connection stands, so init lives and its pid is not another's. */
+        /* Before 6.5: the connection is open, so init runs and its pid has not been reused. */
         pidfd = sys_pidfd_open(cred.pid);
         if (pidfd < 0)
             return err_errno(err, pidfd, "init's process");
@@ -250,9 +253,9 @@ int sandbox_socket_peer(int fd, pid_t *ret_pid, struct err *err)
     return pidfd;
 }
 
-/* What overlay has made in its work directory, whose mount is gone; the mark of a volatile one is
- * in it. */
-static void remove_overlays_own(int dir)
+/* Removes the files that overlayfs has left in its work directory, among them the mark of a
+ * volatile mount. The overlay is unmounted. */
+static void overlay_remove_leftovers(int dir)
 {
     auto_close int work = openat(dir, "work", O_PATH | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
 
@@ -264,21 +267,21 @@ static void remove_overlays_own(int dir)
     (void)unlinkat(work, "work", AT_REMOVEDIR);
 }
 
-/* Most sandboxes end with nothing in their upper layer: whether all of it could be removed without
- * a walk. What is left makes the walk. *ret_disk: a disk was removed as well. */
-static bool clear_empty(int dir, bool *ret_disk)
+/* Removes a sandbox with an empty upper layer, which most have, without a tree walk. Returns false
+ * if files are left. *ret_disk: a disk image was removed as well. */
+static bool sandbox_dir_clear_empty(int dir, bool *ret_disk)
 {
     if (faccessat(dir, KEEP_FILE, F_OK, AT_SYMLINK_NOFOLLOW) == 0 ||
         (unlinkat(dir, "upper", AT_REMOVEDIR) < 0 && errno != ENOENT))
         return false;
     (void)unlinkat(dir, SOCKET_FILE, 0);
     *ret_disk = unlinkat(dir, DISK_FILE, 0) == 0;
-    remove_overlays_own(dir);
+    overlay_remove_leftovers(dir);
     return (unlinkat(dir, "work", AT_REMOVEDIR) == 0 || errno == ENOENT) &&
            (unlinkat(dir, "net", 0) == 0 || errno == ENOENT);
 }
 
-static int clear(int dir)
+static int sandbox_dir_clear_tree(int dir)
 {
     static const char *const trees[] = {"upper", "work"};
     static const char *const files[] = {SOCKET_FILE, DISK_FILE, "net", "net.new"};
@@ -286,7 +289,7 @@ static int clear(int dir)
 
     for (size_t i = 0; r == 0 && i < sizeof(trees) / sizeof(trees[0]); i++) {
         r = rmtree_at(dir, trees[i], RMTREE_ONE_MOUNT);
-        if (r == -ENOTDIR) /* somebody else's doing; a link is not followed */
+        if (r == -ENOTDIR) /* made by another process; a link is not followed */
             r = unlinkat(dir, trees[i], 0) < 0 ? -errno : 0;
         r = r == -ENOENT ? 0 : r;
     }
@@ -302,26 +305,26 @@ int sandbox_dir_clear(struct launcher *l, const char *id, struct err *err)
     bool disk = false;
     int r;
 
-    if (dir < 0 || clear_empty(dir, &disk))
+    if (dir < 0 || sandbox_dir_clear_empty(dir, &disk))
         return !disk;
-    r = clear(dir);
+    r = sandbox_dir_clear_tree(dir);
     return r < 0 ? err_errno(err, r, "remove the files of sandbox %s", id) : 0;
 }
 
 int sandbox_dir_remove(struct launcher *l, const char *id, struct err *err)
 {
-    /* The lock goes last: whoever finds a directory without it may take it that nothing else is
-     * left in it (sweep.c). */
+    /* The lock file is removed last: a sweep may then assume that a directory without one is empty.
+     */
     auto_close int dir =
         openat(l->sandboxes_fd, id, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
     bool disk;
     int r = 0;
 
-    if (dir >= 0 && clear_empty(dir, &disk) && unlinkat(dir, "lock", 0) == 0 &&
+    if (dir >= 0 && sandbox_dir_clear_empty(dir, &disk) && unlinkat(dir, "lock", 0) == 0 &&
         unlinkat(l->sandboxes_fd, id, AT_REMOVEDIR) == 0)
         return 0;
     if (dir >= 0)
-        r = clear(dir);
+        r = sandbox_dir_clear_tree(dir);
     if (r == 0)
         r = rmtree_at(l->sandboxes_fd, id, RMTREE_ONE_MOUNT);
     return r < 0 && r != -ENOENT ? err_errno(err, r, "remove the files of sandbox %s", id) : 0;

@@ -1,7 +1,7 @@
 #pragma once
 
-/* What the launcher holds of one sandbox, and the steps of its start that have files of their own.
- * Private to launch/. */
+/* What the launcher holds of one sandbox, and the steps of its start that are in files of their
+ * own. Private to launch/. */
 
 #include <sched.h>
 #include <stdbool.h>
@@ -23,413 +23,422 @@ struct launcher;
 struct mount_attr;
 
 #define KEEP_FILE                                                                                  \
-    "keep" /* in the directory of a kept one: there from its whole make to its removal */
+    "keep" /* a file in a kept sandbox's directory, from its creation to its removal */
 
-#define DISK_FILE "disk" /* there too: the image of its disk, when it has a limit */
+#define DISK_FILE "disk" /* there too: the disk image, if the sandbox has a disk limit */
 
 enum {
-    LAUNCH_LAYER_PATH_MAX = 136, /* with the NUL; a name of a layer of ours has 128 bytes at most */
-    ROOT_MOUNTS_MAX = 4,         /* a root directory or writable layer; image layers; our layers */
-    ROOT_SOURCES_MAX = ROOT_MOUNTS_MAX + 3, /* the two of `host`, and what upper and work are in */
+    /* with the NUL; the name of a shipped layer has 128 bytes at most */
+    LAUNCH_LAYER_PATH_MAX = 136,
+    /* one root directory or writable layer; the image layers; the shipped layers */
+    ROOT_MOUNTS_MAX = 4,
+    ROOT_SOURCES_MAX = ROOT_MOUNTS_MAX + 3, /* two more for `host`, one for upper and work */
 };
 
-/* A place in a list of the table. */
+/* Links of an intrusive list of sandboxes. */
 struct sandbox_link {
-    struct sandbox *next, **at; /* at: what points to us; NULL: not in it */
+    struct sandbox *next, **at; /* at: the pointer that points here; NULL: not in the list */
 };
 
 struct sandbox {
     char id[LAUNCH_ID_MAX + 1];
-    int dir_fd;  /* owned; sandboxes/<id> */
-    int lock_fd; /* owned; its lock, which init holds too: free = nobody lives */
+    int dir_fd; /* owned; sandboxes/<id> */
+    /* owned; its lock file. Init holds the lock, too: if it is free, no process of the sandbox runs
+     */
+    int lock_fd;
     struct idrange ids;
     struct cgroup *cgroup; /* owned */
     bool kept;             /* files and ids outlive init */
-    bool ruined;           /* its upper is gone: nothing can be started in it, or be read of it */
-    bool failed;           /* its start has, and its processes took their time to end */
-    /* Owned; for whom it is made. Of a kept one that has started it is on disk alone: a fork copies
-     * the page tables of all that is here. */
+    bool ruined;           /* upper is missing: it cannot be started or read */
+    bool failed;           /* its start failed, and its processes were slow to exit */
+    /* Owned; its creator. For a kept sandbox that has started it is only on disk, because
+     * a fork copies the page tables of all memory here. */
     struct creator *creator;
-    bool fuse;   /* has /dev/fuse, or may have it: it was adopted */
+    bool fuse;   /* it has /dev/fuse, or may have it because it was reattached */
     int pidfd;   /* owned; init's */
-    int root_fd; /* owned; its root, held over init's death; else FD_NONE */
-    int gate_fd; /* owned; closed after that: who removes its files waits for it */
+    int root_fd; /* owned; its root mount, held beyond init's exit; else FD_NONE */
+    int gate_fd; /* owned; pipe, closed after root_fd: the remover of the files waits for that */
     pid_t pid;
     struct sandbox_link all, by_id;
-    struct sandbox_link joined; /* of those in the network of another */
+    struct sandbox_link joined; /* list of the sandboxes that joined another's network */
     char net_owner[LAUNCH_ID_MAX +
-                   1];   /* whose network it has; its own id, as a rule; "": none yet */
-    struct net_box *net; /* owned; of its own network, when it has a link */
+                   1];   /* the sandbox with the network: its own id unless joined; "": none yet */
+    struct net_box *net; /* owned; its own network's state, if it has a link */
     char hostname[LAUNCH_HOSTNAME_MAX + 1];
-    char aliases[LAUNCH_ALIASES_MAX + 1]; /* as of TAG_NET_ALIASES; "" */
-    struct launch_host *hosts;            /* owned; further lines of its hosts file */
+    char aliases[LAUNCH_ALIASES_MAX + 1]; /* as in TAG_NET_ALIASES; "": none */
+    struct launch_host *hosts;            /* owned; additional lines of its hosts file */
     uint32_t host_count;
-    bool hosts_cut; /* not all members are in that: the log has said so of its network */
-    int hosts_fd;   /* owned; its hosts file, to be written again; FD_NONE outside of named networks
-                     */
-    int32_t hosts_lease;  /* the number of the same in init, which outlives us */
-    int32_t resolv_lease; /* of its resolv.conf, where that follows the host's; 0: it does not */
-    uint32_t terminals;   /* the maximum of its devpts */
-    unsigned stalled_ms;  /* so long it has made the supervisor sleep (stall.c) */
-    pid_t blamed_pid;     /* the init that was ended for it */
-    bool suspect, shaken, was_running; /* stall-others.c's own */
+    bool hosts_cut; /* hosts lacks some members of the network; this has been logged */
+    /* owned; its hosts file, kept open to rewrite it; FD_NONE outside of named networks */
+    int hosts_fd;
+    int32_t hosts_lease;  /* the number under which init keeps hosts_fd for the next launcher */
+    int32_t resolv_lease; /* likewise for resolv.conf if it follows the host's; else 0 */
+    uint32_t terminals;   /* the max= option of its devpts */
+    unsigned stalled_ms;  /* how long it has blocked the supervisor (stall.c) */
+    pid_t blamed_pid;     /* the pid of the init that was killed for that */
+    bool suspect, shaken, was_running; /* private to stall-others.c */
 };
 
-/* Low descriptors for what a child needs until it has a table of its own (boot.c): its socket, its
- * pipe, and the v1 cgroups' files. */
+/* Descriptors with low numbers that a starting child needs until it has an fd table of its own
+ * (boot.c): control socket, stage pipe, `tasks` files of v1 cgroups. */
 enum { BOOT_SLOTS = 2 + CGROUP_TASKS_MAX };
 
-/* As many as one user may have sandboxes (maxSandboxesPerUser): whoever removes all of theirs at
- * once must not make the launcher remove the rest itself. */
+/* Removals under way, at most. As many as one user may have sandboxes (maxSandboxesPerUser): a user
+ * who removes all of them at once must not make the launcher remove files itself. */
 enum { SANDBOX_BUCKETS = 1024 }; /* a power of two */
 
 enum { LAUNCH_REMOVALS_MAX = 256, LAUNCH_PENALTIES_MAX = 16 };
 
-/* Of those, at most half make volumes: the other half is for what else waits. */
+/* At most half of the removal slots are for volume makers, so the rest stays free for removals. */
 _Static_assert(LAUNCH_MAKERS_MAX * 2 <= LAUNCH_REMOVALS_MAX, "others wait, too");
 
-/* A worker that has not been forgotten (worker.c). */
+/* A worker for archives, from its start until work_end (worker.c). */
 enum { WORK_CGROUP_MAX = 48 };
 struct work {
     char id[LAUNCH_ID_MAX + 1];
     enum launch_work kind;
     int pidfd;             /* owned */
     pid_t pid;             /* 0 once it has been reaped */
-    int dir_fd;            /* owned; of a new layer's directory, which is locked; FD_NONE */
-    int opaque_fd;         /* owned; what it says of opaque directories; FD_NONE */
-    struct cgroup *cgroup; /* owned; NULL: the host has none */
+    int dir_fd;            /* owned; directory of a new layer, locked; FD_NONE: none */
+    int opaque_fd;         /* owned; its reports of opaque directories; FD_NONE: none */
+    struct cgroup *cgroup; /* owned; NULL: the host has no cgroups */
     char cgroup_name[2 * WORK_CGROUP_MAX];
-    pid_t watcher; /* of what it writes; 0: there is none, or it has been reaped */
-    pid_t marker;  /* marks opaque directories (layers.c); the same */
-    bool marked;   /* that has been done */
+    pid_t watcher; /* the process that counts written bytes; 0: none, or reaped */
+    pid_t marker;  /* the process that marks opaque directories (layers.c); 0: none, or reaped */
+    bool marked;   /* opaque directories are marked */
     struct work *next;
 };
 
-/* A process that fills a volume (volume-fill.c). */
+/* A process that copies files into a volume (volume-fill.c). */
 struct volume_fill {
     pid_t pid;
     int dir_fd, lock_fd; /* owned */
-    int source_fd;       /* owned; the lock of the volume that it is filled from, or FD_NONE */
+    int source_fd;       /* owned; the lock of the volume that is copied, or FD_NONE */
 };
 
 struct launcher {
     int state_fd, layers_fd, sandboxes_fd, volumes_fd, ids_fd; /* owned */
     int image_layers_fd;                                       /* owned */
-    struct stall *stall;  /* borrowed, or NULL: nobody is watched over */
-    bool volumes_unswept; /* somebody had the volumes' lock when they were to be swept */
-    bool layers_unswept;  /* somebody had a half-made layer's lock when it was to be swept */
-    int worker_exe;       /* owned; sealed memfd, or FD_NONE */
-    char *cpuinfo;        /* owned; the host's, once it was needed */
+    struct stall *stall;  /* borrowed; NULL: no watch over the supervisor */
+    bool volumes_unswept; /* a process held a volume's lock during the sweep: sweep again */
+    bool layers_unswept;  /* a process held a new layer's lock during the sweep: sweep again */
+    int worker_exe;       /* owned; sealed memfd of the worker's program, or FD_NONE */
+    char *cpuinfo;        /* owned; the host's /proc/cpuinfo, NULL until first needed */
     size_t cpuinfo_len;
     struct work *works; /* owned */
     unsigned work_count;
-    unsigned work_number;        /* of the last worker's cgroup */
+    unsigned work_number;        /* number of the last worker's cgroup */
     struct cgroup_host *cgroups; /* owned */
     struct idrange_avoid *avoid; /* owned */
     size_t avoid_count;
-    const struct launch_net_ops *net; /* borrowed; may be NULL */
-    struct net_heir *heirs;           /* owned (network.c) */
+    const struct launch_net_ops *net; /* borrowed; NULL: no networks */
+    /* owned; networks of sandboxes that survived the previous launcher (network.c) */
+    struct net_heir *heirs;
     size_t heir_count;
-    int net_turned; /* owned; an eventfd, once somebody asks which networks are closed; FD_NONE */
+    int net_turned; /* owned; an eventfd, made by the first query for closed networks; FD_NONE */
     const char *const *bind_prefixes;    /* borrowed from the configuration */
     const char *certificate, *key;       /* borrowed; NULL = none */
     const struct publish_rules *publish; /* borrowed; NULL = none */
     const struct host_rootfs *host;      /* borrowed; NULL = none */
-    int skeleton;                        /* owned; for all sandboxes that show the host; FD_NONE */
-    uint64_t skeleton_stamp;             /* of what it was made from */
-    char *state_dir;                     /* owned; the path, for reservations */
-    struct creator_socket clients;       /* where those who ask connect */
-    int init_exe;                        /* owned; sealed memfd of init */
-    int null_fd;                         /* owned; /dev/null */
-    int fusectl;                         /* owned; a mount of it; FD_NONE until it is needed */
-    int boot_slots[BOOT_SLOTS];          /* owned; /dev/null while no start is under way */
-    struct sandbox *sandboxes;           /* owned; the table's, as what follows (sandboxes.c) */
+    int skeleton; /* owned; the skeleton that all sandboxes with the root `host` share; FD_NONE */
+    uint64_t skeleton_stamp; /* a fingerprint of the skeleton's sources */
+    char *state_dir;         /* owned; the path, for reservations */
+    /* the supervisor's listening socket, to check that a client's connection came in there */
+    struct creator_socket clients;
+    int init_exe; /* owned; sealed memfd of init */
+    int null_fd;  /* owned; /dev/null */
+    int fusectl;  /* owned; an fusectl mount; FD_NONE until first needed */
+    /* owned; low fd numbers, open on /dev/null unless a start is under way */
+    int boot_slots[BOOT_SLOTS];
+    struct sandbox *sandboxes; /* owned; this and the next two lines: the registry (sandboxes.c) */
     struct sandbox *by_id[SANDBOX_BUCKETS], *joined;
     uint32_t sandbox_count, terminals_taken;
     struct removal {
         pid_t pid;
-        int pidfd; /* owned; -1: it is reaped at the next request */
+        int pidfd; /* owned; -1: without one, it is reaped at the next request */
         bool makes_volume;
-        char id[LAUNCH_ID_MAX + 1];  /* "": it has opened a source for somebody, say */
-    } removals[LAUNCH_REMOVALS_MAX]; /* processes that remove files, to be reaped */
+        /* for the log; "" for children without a sandbox, such as an opener of sources */
+        char id[LAUNCH_ID_MAX + 1];
+    } removals[LAUNCH_REMOVALS_MAX]; /* child processes to be reaped, most of which remove files */
     size_t removal_count;
-    int remover; /* owned; to the process that removes small ones, or FD_NONE */
+    int remover; /* owned; socket to the remover, which removes small sandboxes; FD_NONE: none */
     pid_t remover_pid;
-    bool remover_fails;   /* one has ended by itself: no other is started */
-    unsigned sweeps_left; /* sweeps to come, for what could not be swept yet (sweep.c) */
-    int64_t sweep_ms;     /* clock_mono_ms of the next of them */
+    bool remover_fails;   /* a remover has exited by itself: do not start another */
+    unsigned sweeps_left; /* further sweeps, for sandboxes whose lock was held (sweep.c) */
+    int64_t sweep_ms;     /* clock_mono_ms of the next sweep */
     struct volume_fill fills[LAUNCH_FILLS_MAX]; /* owned */
     size_t fill_count;
-    unsigned volume_makers;  /* at a time */
-    unsigned volume_make_ms; /* for each; 0: as long as it takes */
-    uint64_t disk_reserve;   /* bytes of the file system that stay free; 0 = a part of it */
+    unsigned volume_makers;  /* volume makers at a time */
+    unsigned volume_make_ms; /* time limit of each; 0: no limit */
+    uint64_t disk_reserve;   /* bytes of the file system to keep free; 0: a fraction of it */
     struct penalty {
         uid_t uid;
         int64_t until_ms;
-    } penalties[LAUNCH_PENALTIES_MAX]; /* whose file system has not answered */
+        /* uids whose file system has not answered, and until when they get a shorter time-out */
+    } penalties[LAUNCH_PENALTIES_MAX];
     size_t penalty_next;
     uint32_t terminals;    /* of all sandboxes together */
-    bool terminals_shared; /* there are other launchers beside us */
+    bool terminals_shared; /* other launchers run on this host */
 };
 
 /* terminals.c */
 enum {
-    TERMINALS_MAX = 128,      /* of a sandbox */
-    TERMINALS_SINGLES = 1024, /* kept so that as many sandboxes can have one each */
-    TERMINALS_PART = 32,      /* of the others, one in so many goes to each start */
+    TERMINALS_MAX = 128, /* per sandbox */
+    /* of the total, reserved so that as many sandboxes can have one each */
+    TERMINALS_SINGLES = 1024,
+    TERMINALS_PART = 32, /* divisor: each start gets this fraction of the unreserved terminals */
 };
-/* How many a sandbox gets when so many are left for all; 0: there is none. Pure. */
+/* Returns how many terminals a sandbox gets when `left` remain for all; 0: none remains. Pure. */
 uint32_t terminals_share(uint32_t left);
-/* configured: of all sandboxes; 0: what the host leaves, for a launcher that is one of many. */
+/* configured: the total for all sandboxes. 0: what the host offers, for one of several launchers.
+ */
 void terminals_open(struct launcher *l, uint32_t configured);
-/* Gives s its share, for as long as it is in the launcher's list; -EAGAIN: there is none left. */
+/* Gives s its share, for as long as s is in the launcher's registry. -EAGAIN: none is left. */
 int terminals_take(struct launcher *l, struct sandbox *s, struct err *err);
-/* What one has that runs already. */
+/* Reads the devpts limit of a running sandbox into s->terminals. */
 void terminals_find(struct sandbox *s);
 
-/* sandboxes.c. A sandbox is added when it has its id, its terminals and its network. */
+/* sandboxes.c. Add a sandbox only when its id, terminals and network are set. */
 void launcher_add(struct launcher *l, struct sandbox *s);
 void launcher_drop(struct launcher *l, struct sandbox *s);
-/* NULL: there is none. */
+/* Returns NULL if there is no such sandbox. */
 struct sandbox *launcher_find(const struct launcher *l, const char *id);
 
-/* launcher.c: and what manage.c needs of it. */
+/* launcher.c */
 struct sandbox *sandbox_new(const char *id);
 void sandbox_free(struct sandbox *s);
-/* end.c: ends every process of it, and waits so long until they are gone: -ETIMEDOUT. */
+/* end.c: kills every process of the sandbox and waits until they have exited; -ETIMEDOUT. */
 enum { SANDBOX_END_MS = 10000 };
 int sandbox_end(struct launcher *l, struct sandbox *s, int timeout_ms, struct err *err);
-/* Whether init has ended; reaps it when it was our child. */
+/* Returns true if init has exited; reaps it if it was the launcher's child. */
 bool sandbox_ended(const struct sandbox *s);
-/* The lock of its range: an adopted one's was only init's, which has ended. */
+/* Takes the lock of its id range. The range of a reattached sandbox was locked by init alone, which
+ * has exited. */
 int sandbox_take_ids(struct launcher *l, struct sandbox *s, struct err *err);
-/* Ends what dies with an init that nobody waited for: its processes may be in the middle of a
- * write. Nothing when there is no cgroup; -EAGAIN: they have not gone yet, and it has to be asked
- * again. */
+/* Kills the orphans of an init that exited unnoticed: they may be in the middle of a write. Returns
+ * 0 if the sandbox has no cgroup. -EAGAIN: some still exit; call again. */
 int sandbox_end_leftovers(struct launcher *l, const struct sandbox *s, struct err *err);
-/* The owner text of a reservation (idrange.h). Caller frees; NULL on OOM. */
+/* Returns the owner text of a reservation (idrange.h). The caller frees it; NULL on OOM. */
 char *sandbox_owner(const struct launcher *l, const char *id);
 
 /*
- * sandbox-dir.c: tells ext4 that the subdirectories have nothing to do with one another. Crowded
- * into one group of blocks, each of the ten inodes that a start takes is looked for among all that
- * were ever used there, where the file system has no journal: 8 ms a start on a machine that is a
- * few thousand sandboxes old.
+ * sandbox-dir.c: marks the directory as the top of unrelated hierarchies (FS_TOPDIR_FL), so that
+ * ext4 puts its subdirectories into different block groups.
+ *
+ * In one crowded group, on a file system without a journal, ext4 searches for each of a start's ten
+ * inodes among all that were ever used there. That took 8 ms a start on a machine a few thousand
+ * sandboxes old.
  */
 void sandbox_dirs_spread(int dir_fd);
-/* Makes sandboxes/<id> with upper (owned by base) and work, locked. disk: bytes of its disk, which
- * then has the two; its own upper stays empty, and says whose ids they are. -1 = none. */
+/* Makes and locks sandboxes/<id> with `upper` (owned by s->ids.base) and `work`. disk: the size of
+ * its disk in bytes, which then holds both; the outer `upper` stays empty, and its owner records
+ * the id range. -1: no disk. */
 int sandbox_dir_make(struct launcher *l, struct sandbox *s, int64_t disk, struct err *err);
-/*
- * Opens and locks a kept one that exists: -ENOENT, -EBUSY when somebody lives in it. s->ids.base is
- * set from its upper; of one that has none (s->ruined), which is there to be ended and removed,
- * from what is reserved for it, or 0.
- */
+/* Opens and locks an existing kept sandbox. -ENOENT; -EBUSY when its processes run. s->ids.base is
+ * set from the owner of its upper. Without an upper (s->ruined) it can only be stopped and removed;
+ * base is then the reserved range, or 0. */
 int sandbox_dir_open(struct launcher *l, struct sandbox *s, struct err *err);
-/* As it is, without the lock, which its init holds. */
+/* sandbox_dir_open without the lock, which init holds. */
 int sandbox_dir_peek(struct launcher *l, struct sandbox *s, struct err *err);
-/* -EUCLEAN when it is ruined. */
+/* Returns -EUCLEAN when s->ruined. */
 int sandbox_dir_whole(const struct sandbox *s, struct err *err);
-/* Its lock, if nobody holds it: -EWOULDBLOCK. Nothing when we have it. */
+/* Takes its lock. -EWOULDBLOCK: another process holds it. Does nothing if the launcher has it. */
 int sandbox_dir_lock(struct sandbox *s);
-/* Lets go of it, also where a process that we have started has not closed its copy yet. */
+/* Unlocks with LOCK_UN, which works even while a child still has an inherited copy of the fd. */
 void sandbox_dir_unlock(struct sandbox *s);
-/* The first step of a removal: a kept one is nobody's any more, so that what is left of it when we
- * are killed is swept. */
+/* The first step of a removal: unmarks a kept sandbox, so that a sweep removes the rest if the
+ * launcher is killed. */
 int sandbox_dir_forget(struct sandbox *s, struct err *err);
-/* A bound socket for init to listen on, and a connection to it once it does. Return the fd. */
+/* bind: a bound socket for init to listen on. connect: a connection to init, once it listens. Both
+ * return an fd that the caller owns. */
 int sandbox_socket_bind(const struct sandbox *s, struct err *err);
 int sandbox_socket_connect(const struct sandbox *s, struct err *err);
-/* Who listens at the other end: its pidfd, which is returned, and pid. */
+/* Returns a pidfd, which the caller owns, of the process that listens at the other end; *ret_pid is
+ * its pid. */
 int sandbox_socket_peer(int fd, pid_t *ret_pid, struct err *err);
-/* Removes what is in the directory but its lock; and all of it. The first returns 1 when nothing
- * had been written there: no file, no disk. */
+/* clear removes everything in the directory except its lock; it returns 1 when nothing had been
+ * written (no file, no disk). remove removes the directory as well. */
 int sandbox_dir_clear(struct launcher *l, const char *id, struct err *err);
 int sandbox_dir_remove(struct launcher *l, const char *id, struct err *err);
 
-/* sweep.c: sweeps again and again for some time, for what somebody holds who ends just now, or was
- * killed. Until the next of these, in ms; -1: there is none. And what is due of it. */
+/* sweep.c: schedules repeated sweeps for some time, for directories whose lock is held by a process
+ * that is about to exit or was killed. sweep_wait: ms until the next sweep, -1: none. sweep_due:
+ * sweeps if it is due. */
 void sweep_later(struct launcher *l);
 int sweep_wait(const struct launcher *l);
 void sweep_due(struct launcher *l);
 
-/*
- * removal.c: has the files of an ended sandbox, which is locked, removed by another process, its
- * cgroups (if it has any), and its id range given back; false: that cannot be, and the caller does
- * it.
- */
+/* removal.c: removes the files of an ended, locked sandbox in another process. Then its cgroups, if
+ * `cgroups`, and the reservation of its id range. Returns false if no process can do it: the caller
+ * does it then. */
 bool removal_start(struct launcher *l, struct sandbox *s, bool cgroups);
-/* The same of one that is swept, if it has many. */
+/* removal_start for an orphan found by the sweep; only if it has many files. */
 bool removal_start_large(struct launcher *l, const struct sandbox *s);
-/* For such a process: of all descriptors only these stay, as `first` and so on, and those below:
- * locks of other sandboxes must not be held by it; and its name, and what it does when it is asked
- * to end. */
+/* In a forked child: closes all fds except `fds`, which become `first`, `first` + 1 and so on, and
+ * those below `first`. The child must not hold locks of other sandboxes. Returns 0 or a negative
+ * errno. removal_become sets the process's name, and its handler of SIGTERM. */
 int removal_keep_only(int *fds, int count, int first);
 void removal_become(const char *name, void (*on_stop)(int));
-/* For a process that is to end the root that s holds: a pipe whose other end is closed when s has
- * let it go. Returns its end; FD_NONE: there is no root. */
+/* For a process that is to close the root in s->root_fd last: returns the read end of a pipe. Its
+ * write end is s->gate_fd, which the launcher closes after s->root_fd. FD_NONE: s holds no root. */
 int removal_make_gate(struct sandbox *s);
-/* Lets go a held root, last of all: its end costs a sync of the file system below it. */
+/* Waits until the launcher has closed its own fds, then closes the root. Last step of a removal:
+ * unmounting the root syncs the file system below. */
 void removal_close_root(int root, int gate);
 
-/*
- * settle.c: has another process sync what a stop leaves, whose owner text this is, and end the root
- * that s holds. Returns the process's pidfd, which is the caller's; FD_NONE: it cannot be waited
- * for; -EAGAIN: there is none, and the caller does it.
- */
+/* settle.c: syncs what a stop leaves and closes the root in s->root_fd, in another process.
+ * `owner`: the owner text of the reservation. Returns that process's pidfd, which the caller owns.
+ * FD_NONE: it cannot be waited for. -EAGAIN: no process; the caller does the work itself. */
 int settle_start(struct launcher *l, struct sandbox *s, const char *owner);
 
-/* remover.c: whether the remover has it. One that was killed is started again. gate: as above. */
+/* remover.c: hands a removal to the remover; returns false if it does not take it. Starts the
+ * remover again if it was killed. gate: from removal_make_gate. */
 bool remover_take(struct launcher *l, const struct sandbox *s, bool cgroups, int gate);
-/* Starts the remover, early: until it has closed what it inherits, it holds the launcher's locks.
- * Where that fails, the first removal tries again. */
+/* Starts the remover. Call early: until the new process has closed its inherited fds, it holds the
+ * launcher's locks. After a failure the first removal tries again. */
 int remover_start(struct launcher *l);
-/* Waits for what the remover has been asked for, and for its end. */
+/* Blocks until the remover has done its queued removals and has exited. */
 void remover_end(struct launcher *l);
-/* The same, and starts another: for who needs the room that files still take which are as good as
- * gone. False: there was nothing to wait for. */
+/* Like remover_end, then starts another remover: for a caller that needs the disk space of files in
+ * the queue. Returns false if the queue was empty. */
 bool remover_settle(struct launcher *l);
 
-/* removal.c. Reaps those that have ended. */
+/* removal.c. Reaps children that have exited. */
 void removal_reap(struct launcher *l);
-/* Whether one more child can be kept; and keeps one, of whose failure the log tells if it has an
- * id.
- */
+/* removal_has_room: true if one more child fits into the table. removal_keep: adds a child; if it
+ * has an id, a failure of it is logged. */
 bool removal_has_room(struct launcher *l);
 void removal_keep(struct launcher *l, pid_t pid, const char *id);
-/* In such a child: of all descriptors only these stay, as `first` and so on, and those below it,
- * because it must not hold locks of other sandboxes. Negative errno. */
-int removal_keep_only(int *fds, int count, int first);
 
-/* source.c: opens (O_PATH) what a client names of the host, with the creator's rights, and says
- * what it is: nothing of it needs to be asked again. -ETIMEDOUT: its file system does not answer.
- */
+/* source.c: opens (O_PATH) a host path that a client named, with the creator's rights. *ret_st is
+ * its stat, so that no caller asks the file system again. -ETIMEDOUT: the file system does not
+ * answer. */
 int source_open(struct launcher *l, const struct creator *c, const char *path, bool write,
                 struct stat *ret_st, struct err *err);
-/* A file system of the creator's has not answered: the next one is not waited for that long. */
+/* Records that a file system did not answer: this creator's next request gets a shorter time-out.
+ */
 void source_punish(struct launcher *l, const struct creator *c);
 
-/* A lower layer: a directory beneath a mount, by descriptor and by name. */
+/* A lower layer: a directory below a mount, as an fd and as a path. */
 struct root_lower {
     int fd;                           /* owned; O_PATH */
-    size_t mount;                     /* in root_sources.mounts */
-    char path[LAUNCH_LAYER_PATH_MAX]; /* beneath that; ".": it is the mount's own */
+    size_t mount;                     /* index into root_sources.mounts */
+    char path[LAUNCH_LAYER_PATH_MAX]; /* relative to that mount; ".": the mount's own root */
 };
 
 /*
- * root.c: the detached mounts that an overlay is made of. The overlay has its own clones of them,
- * but the end of a detached mount waits for an RCU grace period (30 us on a quiet host, 10 ms on a
- * busy one): they are given to init, which lets them go with its old root. And they are few: the
- * layers of an image, which may be a hundred, all lie beneath one.
+ * root.c: the detached mounts that an overlay is made of. The overlay has its own clones of them.
+ * But unmounting waits for an RCU grace period (30 us on a quiet host, 10 ms on a busy one). So
+ * they are given to init, which drops them with its old root. And they are few: all layers of an
+ * image, up to a hundred, are below one mount.
  */
 struct root_sources {
     int mounts[ROOT_MOUNTS_MAX]; /* owned; detached */
     size_t mount_count;
-    struct root_lower lowers[LAUNCH_LAYERS_MAX + 1]; /* top first */
+    struct root_lower lowers[LAUNCH_LAYERS_MAX + 1]; /* top layer first */
     size_t count;
-    struct host_layers host; /* owned; above the others; of the root file system `host` */
-    int own;                 /* owned; with upper and work, or FD_NONE */
-    bool nosuid;             /* no setuid bit and no file capability in it has an effect */
-    /* Nothing of it outlives the mount: without the sync of the whole file system of the upper
-     * layer that the end of an overlay costs, and without the inside's own. */
+    /* owned; the layers above the others, for the root file system `host` */
+    struct host_layers host;
+    int own;     /* owned; the mount with upper and work, or FD_NONE */
+    bool nosuid; /* set-id bits and file capabilities in it have no effect */
+    /* overlayfs's "volatile" option, for files that do not outlive the mount. Unmounting then does
+     * not sync the upper's file system, and fsync inside does nothing. */
     bool is_volatile;
 };
 void root_sources_close(struct root_sources *s);
-/* Moves the mounts to ret, which become the caller's, and says how many; what is left of s is
- * nothing that is waited for. */
+/* Moves the mounts to ret, which the caller then owns; returns their number. Closing the rest of s
+ * does not block. */
 int root_sources_give(struct root_sources *s, int ret[ROOT_SOURCES_MAX]);
-/* One lower layer more, on the bottom of those that are there, which is a mount by itself. Takes
- * mount_fd. */
+/* Adds a lower layer at the bottom, which is a mount of its own. Takes ownership of mount_fd. */
 int root_add_mount(struct root_sources *s, int mount_fd, struct err *err);
-/* The same for the trees of an image's layers, id-mapped to userns_fd; FD_NONE: with the ids that
- * they have on disk. */
+/* Adds the trees of the image's layers, id-mapped to userns_fd; FD_NONE: with their ids on disk. */
 int root_add_image_layers(struct launcher *l, const struct launch_request *q, int userns_fd,
                           struct root_sources *s, struct err *err);
-/* The sandbox's root as a detached overlay mount: layers idmapped to userns_fd, upper and work of
- * s. Returns the fd. *sources, which is empty, is filled also on failure. */
+/* Makes the sandbox's root as a detached overlay mount: layers id-mapped to userns_fd, upper and
+ * work of s. Returns the fd. *sources must be empty; it is filled also on failure. */
 int root_mount(struct launcher *l, const struct sandbox *s, const struct launch_request *q,
                int userns_fd, struct root_sources *sources, struct err *err);
-/* The mount that fd is in, cloned: of fd alone, private, with these attributes. Returns the fd.
- * -EOPNOTSUPP: its file system cannot be id-mapped. */
+/* Clones the mount that fd is in, with fd as its root, private, with these attributes. Returns the
+ * fd. -EOPNOTSUPP: its file system cannot be id-mapped. */
 int mount_clone(int fd, struct mount_attr *attr, const char *what, struct err *err);
-/* All of a sandbox's lower layers; as they are started with, but for its root directory. */
+/* Adds all lower layers that the sandbox starts with, except a root directory. */
 int root_add_layers(struct launcher *l, const struct launch_request *q, uid_t base, int userns_fd,
                     struct root_sources *s, struct err *err);
-/* The sources as one overlay without a writable layer (two layers at least). Returns the fd. */
+/* Mounts the sources as one overlay without a writable layer; at least two. Returns the fd. */
 int root_mount_lowers(struct root_sources *s, struct err *err);
 
-/* layers.c: the tree of a layer of an image, O_PATH. */
+/* layers.c: opens (O_PATH) the tree of an image layer. */
 int layer_open(struct launcher *l, const char *name, struct err *err);
-/* The same through a mount of the directory of all layers, and its path there. */
+/* Likewise through a mount of the directory of all layers; ret_path is the tree's path in it. */
 int layer_open_at(int layers_fd, const char *name, char ret_path[LAUNCH_LAYER_PATH_MAX],
                   struct err *err);
-/* Makes the locked directory of a new one; both fds are the caller's. */
+/* Makes and locks the directory of a new layer; the caller owns both fds. */
 int layer_make(struct launcher *l, const char *id, int *ret_dir_fd, int *ret_tree_fd,
                struct err *err);
-/* Removes a new one whose worker has ended, in a process of its own where that takes time. */
+/* Removes a new layer whose worker has exited; in another process if that takes time. */
 void layer_discard(struct launcher *l, const char *id);
 
 /* worker.c */
 void works_free(struct launcher *l);
 struct work **work_find(struct launcher *l, const char *id);
-/* Ends it, reaps it, and lets go of all that is held for it: *at is the next one then. */
+/* Kills and reaps the worker and frees all that is held for it. *at is then the next worker. */
 void work_end(struct launcher *l, struct work **at);
-/* Waits for one that has said its last word; kills one that goes on. */
+/* Waits for the exit of a worker that has sent its last message; kills it after a time-out. */
 int work_wait(struct work *w, struct err *err);
-/* The same, and does not wait for it: -EAGAIN, and it has to be asked again. */
+/* work_wait without waiting: -EAGAIN: not exited yet, call again. */
 int work_over(struct work *w, struct err *err);
 
-/*
- * worker-bounds.c: the cgroup of a worker, with so much memory. Whoever makes one and starts a
- * process in it holds the lock (an fd, owned; a fork has a copy) from before until it is in it.
- * Sweep removes those that killed launchers of this state directory have left.
- */
+/* worker-bounds.c: the cgroup of a worker, with a memory limit. A process that makes one and starts
+ * a process in it holds the lock throughout (an owned fd; a forked child has a copy).
+ * works_cgroup_sweep removes those left by killed launchers of this state directory. */
 int work_cgroup_lock(const struct launcher *l);
 int work_cgroup_make(struct launcher *l, struct work *w, int64_t memory, struct err *err);
 void work_cgroup_end(struct launcher *l, struct work *w);
 void works_cgroup_sweep(struct launcher *l);
-/* A process that ends a worker whose unpacker writes more bytes than that, or that leaves the host
- * less than its reserve of disk. Reaped by work_unwatch. */
+/* Starts a process that kills the worker if its unpacker writes more than `most` bytes, or if the
+ * host's disk has less than its reserve left. work_unwatch reaps it. */
 int work_watch(struct launcher *l, struct work *w, uint64_t most, struct err *err);
 void work_unwatch(struct work *w);
 
-/* What a host directory's mount is, beside its descriptor. */
+/* Properties of a bind source's mount. */
 struct volume_kind {
     bool is_dir;
-    bool guarded; /* it can be written, and an owner of the host's is the sandbox's user there */
-    bool of_root; /* guarded, and that owner or its group is root: to be looked through */
+    bool guarded; /* writable, and its owner on the host is the sandbox's user there */
+    bool of_root; /* guarded, and its owner or group is root: volume-look.c must search it */
 };
 
-/* system-path.c: what a source is, by its path; both are absolute, without links. Pure. */
+/* system-path.c: classifies a bind source by its path. Both paths are absolute, without symbolic
+ * links. Pure. */
 enum path_kind {
     PATH_ANY = 0,
-    PATH_SHARED, /* directories of many users lie in it: what is root's in it is never the sandbox's
-                  */
-    PATH_SYSTEM, /* the same, and it is not shared to be written; rind's state may lie in it */
-    PATH_STATE,  /* rind's own state: nothing of it is the sandbox's, whoever owns it */
+    /* contains directories of many users: root's files in it never become the sandbox's */
+    PATH_SHARED,
+    PATH_SYSTEM, /* like PATH_SHARED, and may not be mounted writable; may contain rind's state */
+    PATH_STATE,  /* rind's own state: none of it becomes the sandbox's, whatever its owner */
 };
 enum path_kind path_kind(const char *path, const char *state_dir);
 
-/* A bind source as a detached mount, its owner alone mapped to base + the inside ids. Returns the
- * fd. */
+/* Makes a bind source a detached mount with its owner alone mapped to base + the inside ids.
+ * Returns the fd. */
 int volume_mount(struct launcher *l, const struct sandbox *s, const struct launch_volume *v,
                  struct volume_kind *ret, struct err *err);
 
 /*
- * volume-look.c: looks for programs that the sandbox could change and that would give users of the
- * host what their owner has: set-id ones, and those with capabilities. Filled by volume_look_add,
- * begun once; finish waits for the answer (-EPERM names a file, -ETIMEDOUT: they are too many, or
- * the file system does not answer), and close ends it, whatever has become of it.
+ * volume-look.c: searches for programs that the sandbox could change and that would give users of
+ * the host their owner's rights: set-id files and files with capabilities. Fill it with
+ * volume_look_add, then start it once. finish waits for the result: -EPERM names a file;
+ * -ETIMEDOUT: too many files, or the file system does not answer. close kills the search in any
+ * state.
  */
 struct volume_look {
     struct {
-        int mount;          /* borrowed; as the sandbox gets it */
+        int mount;          /* borrowed; the mount that the sandbox gets */
         const char *source; /* borrowed; for messages */
-        uid_t uid;          /* the host's, of the sandbox's user */
+        uid_t uid;          /* on the host, of the sandbox's user */
     } of[LAUNCH_VOLUMES_MAX];
     size_t count;
-    pid_t pid;  /* 0: none is under way */
-    int answer; /* owned; or FD_NONE */
+    pid_t pid;  /* 0: no search runs */
+    int answer; /* owned; pipe of the result, or FD_NONE */
     int64_t end_ms;
 };
 void volume_look_add(struct volume_look *k, int mount, const char *source, uid_t uid);
@@ -438,69 +447,66 @@ int volume_look_finish(struct launcher *l, const struct creator *c, struct volum
                        struct err *err);
 void volume_look_close(struct launcher *l, struct volume_look *k);
 
-/*
- * The same without a writable layer: the image as it is; with `upper`, whose base is set, that
- * sandbox's on top of it. All with the ids that volumes have on disk, which userns_fd maps to.
- * Returns the fd.
- */
+/* Mounts a root read-only: the image as it is or, with `upper` (whose ids.base is set), that
+ * sandbox's upper on top. All files have the ids that volumes have on disk, which userns_fd maps
+ * to. Returns the fd. */
 int root_mount_read_only(struct launcher *l, const struct creator *creator,
                          const struct launch_request *q, int userns_fd, const struct sandbox *upper,
                          struct err *err);
 
-/* volume.c: a named volume as a detached mount. userns_fd maps IDRANGE_LAYERS to the sandbox's
- * range. Returns the fd; *ret_lock is what init has to hold as long as it has it. */
+/* volume.c: makes a named volume a detached mount. userns_fd maps IDRANGE_LAYERS to the sandbox's
+ * range. Returns the fd. *ret_lock is an fd that init must hold as long as it uses the volume. */
 int named_volume_mount(struct launcher *l, const struct sandbox *s, const struct launch_volume *v,
                        int userns_fd, int *ret_lock, struct err *err);
-/* What killed launchers have left. */
+/* Removes what killed launchers have left. */
 void volumes_sweep(struct launcher *l);
-/* volume-fill.c: takes up what those that fill volumes have done. */
+/* volume-fill.c: reaps finished fillers and marks their volumes as filled. */
 void volume_reap(struct launcher *l);
 
-/*
- * volume-user.c: the inside ids of a user that is named as image files name it, in the root file
- * system `root`. -ENOENT, -ERANGE.
- */
+/* volume-user.c: resolves a user, as image files name it, to inside ids; `root` is the root file
+ * system. -ENOENT, -ERANGE. */
 int volume_user(const struct sandbox *s, int root, const char *user, uint32_t *ret_uid,
                 uint32_t *ret_gid, struct err *err);
 
-/* disk-make.c: an ext4 of this size in an empty, sparse file. With a journal it outlives a power
- * failure. */
+/* disk-make.c: writes an ext4 of this size into an empty, sparse file. With a journal it survives a
+ * power failure. */
 int disk_format(int fd, uint64_t bytes, bool journal, struct err *err);
 
 /* disk.c */
-/* The bytes that stay free. */
+/* Returns the bytes to keep free. */
 uint64_t disk_reserve_bytes(const struct launcher *l);
-/* Whether so many bytes may be promised to a new sandbox: -ENOSPC names the limit. */
+/* Returns 0 if `bytes` may be promised to a new sandbox; -ENOSPC names the limit. */
 int disk_check_reserve(const struct launcher *l, uint64_t bytes, struct err *err);
-/* The image of a disk in a sandbox's directory. */
+/* Makes a disk image in a sandbox's directory. */
 int disk_make(int dir_fd, const char *name, uint64_t bytes, bool journal, struct err *err);
-/* Its file system, with upper and work in it, as a detached mount, whose fd is returned. -ENOENT:
- * it has none (err is not set); -EOPNOTSUPP; -EBUSY: it is mounted, and stays so. */
+/* Mounts its disk's file system, with upper and work in it, as a detached mount; returns the fd.
+ * -ENOENT: it has no disk (err is not set); -EOPNOTSUPP; -EBUSY: it is mounted and stays so. */
 int disk_mount(const struct sandbox *s, struct err *err);
-/* The image `name`, which others may have mounted as well, as a detached mount with these
- * attributes. A new one's root is given to `owner`. Returns the fd; -EOPNOTSUPP; -EBUSY. */
+/* Mounts the image `name`, which may be mounted elsewhere as well, as a detached mount with these
+ * attributes. The root of a new file system is chowned to `owner`. Returns the fd; -EOPNOTSUPP;
+ * -EBUSY. */
 int disk_attach(int dir_fd, const char *name, uid_t owner, struct mount_attr *attr,
                 struct err *err);
-/* Its upper directory, wherever that is. Returns the fd. *ret_disk, which may become FD_NONE, is
- * the mount that it is in, which ends with that descriptor: to be closed after what is cloned of
- * it. */
+/* Opens its upper directory, on a disk or not. Returns the fd. *ret_disk is the mount that contains
+ * it, or FD_NONE. Closing *ret_disk unmounts it, so close it after any clones are made. */
 int upper_open(const struct sandbox *s, int *ret_disk, struct err *err);
 void disk_usage(const struct sandbox *s, struct launch_disk *ret);
 
-/* connect.c: the net namespace that we are in. Returns an fd of it, or a negative errno. */
+/* connect.c: returns an fd of the launcher's current net namespace, or a negative errno. */
 int own_net_namespace(struct stat *ret);
 
-/* dev.c: the fixed devices, links and mount points of /dev, owned by base; fuse: with /dev/fuse.
- * 0 or a negative errno. Wants a umask of 0. */
+/* dev.c: makes the fixed devices, links and mount points of /dev, owned by base; fuse: with
+ * /dev/fuse. Returns 0 or a negative errno. The umask must be 0. */
 int dev_fill(int dir, uid_t base, bool fuse);
 
-/* fuse.c. Whether the host has FUSE, and its connections can be ended: else -EOPNOTSUPP. */
+/* fuse.c. Returns 0 if the host has FUSE and its connections can be aborted; else -EOPNOTSUPP. */
 int fuse_open(struct launcher *l, struct err *err);
-/* Aborts all connections of the sandbox with this id range (0: none is known): who waits for an
- * answer goes on with an error. */
+/* Aborts all FUSE connections of the sandbox with this id range (0: unknown, does nothing).
+ * Processes that wait for an answer then get an error. */
 void fuse_abort(struct launcher *l, uid_t base);
-/* The same of one that has just been killed, until it is gone; nothing when it never had any. By a
- * process that nobody waits for; here. */
+/* Aborts the connections of a sandbox that has just been killed, again and again until it has
+ * exited. Does nothing if it never had FUSE. fuse_end forks a process for that and returns;
+ * fuse_end_here blocks. */
 void fuse_end(struct launcher *l, const struct sandbox *s);
 void fuse_end_here(struct launcher *l, const struct sandbox *s);
 
@@ -509,93 +515,101 @@ enum etc_file { ETC_HOSTS, ETC_HOSTNAME, ETC_RESOLV, ETC_FILES };
 enum { ETC_TEXT_MAX = 64 << 10 };
 /* Relative to the new root. */
 const char *etc_path(enum etc_file file);
-/* Mounts of parts of one file system in memory, all owned. Init gets the whole as well, whose end
- * is waited for, like that of root_sources. */
+/* Mounts of parts of one tmpfs, all owned. Init gets the whole tmpfs as well, because its unmount
+ * waits for a grace period like that of root_sources. */
 struct own_wants {
     uid_t owner;
     bool fuse;                         /* with /dev/fuse */
     const struct buf *texts;           /* of the files of /etc, ETC_FILES of them */
-    const struct cgroup_view *cgroups; /* its parts need mount points; or NULL */
-    /* The lists of processors for /sys/devices/system/cpu/online and /proc/cpuinfo; or NULL. */
+    const struct cgroup_view *cgroups; /* the view's parts, which need mount points; or NULL */
+    /* The processor lists for /sys/devices/system/cpu/online and /proc/cpuinfo; or NULL. */
     const struct buf *cpus, *cpuinfo;
 };
 struct own_mounts {
-    int whole;          /* attached nowhere */
+    int whole;          /* the whole tmpfs, not attached anywhere */
     int dev;            /* /dev */
     int mask;           /* an empty directory, read-only */
     int etc[ETC_FILES]; /* with these texts */
-    int cgroups;       /* a directory with the mount points, read-only; FD_NONE: none were wanted */
-    int cpus, cpuinfo; /* the files, read-only; FD_NONE: one was not wanted */
+    int cgroups;        /* a read-only directory with the mount points; FD_NONE: not wanted */
+    int cpus, cpuinfo;  /* read-only files; FD_NONE: not wanted */
 };
-/* *ret->whole is there after a failure, too, and no other. ret_hosts_fd and ret_resolv_fd (may be
- * NULL): these files, open for writing; with fuse only so. */
+/* After a failure only ret->whole is valid. ret_hosts_fd and ret_resolv_fd (either may be NULL)
+ * receive these files, open for writing. With wants->fuse they can be written
+ * only through these. */
 int own_mounts(const struct own_wants *wants, struct own_mounts *ret, int *ret_hosts_fd,
                int *ret_resolv_fd, struct err *err);
-/* /sys of the net namespace that pidfd's process is in: who joins it may not mount that. */
+/* Makes a sysfs mount of the net namespace of pidfd's process. A process that joined a net
+ * namespace may not mount it. */
 int sysfs_mount(int pidfd, struct err *err);
 
-/* cpus.c. Which of the processors `of` a sandbox with this limit (thousandths of one; -1: none) and
- * the ids from base on is started on. False: on all of them. Pure. */
+/* cpus.c. Chooses processors among `of` for a sandbox with this CPU limit (in thousandths; -1:
+ * none), spread by the id range's base. Returns false for all of them. Pure. */
 bool cpus_choose(const cpu_set_t *of, uid_t base, int64_t millis, cpu_set_t *ret);
-/* The records of these in the text of a /proc/cpuinfo. -ENODATA: it does not have one for each. */
+/* Appends the records of these processors from the text of a /proc/cpuinfo. -ENODATA: one of them
+ * has no record. */
 int cpus_info(const char *text, size_t len, const cpu_set_t *set, struct buf *ret);
-/* The same of the host's, which is read once. False: the sandbox shows the host's own. */
+/* Likewise from the host's /proc/cpuinfo, which is read once. Returns false if the sandbox is to
+ * show the host's own. */
 bool cpus_info_of_host(struct launcher *l, const cpu_set_t *set, struct buf *ret);
-/* "0-3,8" and a line end, as sysfs lists them. */
+/* Appends the set as sysfs prints it: "0-3,8\n". */
 int cpus_list(const cpu_set_t *set, struct buf *ret);
 
 /* idmap.c */
-/* Writes "0 base 65536" as the uid and gid map of pid. */
+/* Writes "0 base 65536" as the uid map and the gid map of pid. */
 int idmap_write(pid_t pid, uid_t base, struct err *err);
 /*
- * A user namespace that maps one host uid and gid to two of a sandbox's, and every other id below
- * IDRANGE_FIRST to itself. Those stay foreign in the sandbox, whose own user namespace has none of
- * them, but they are ids: of a file whose owner has none the kernel refuses also what needs rights
- * over its directory alone (EOVERFLOW of unlink and rename). Ids of the pool, which are other
- * sandboxes' and images', stay without. Returns its fd.
+ * Makes a user namespace that maps one host uid and gid to two ids of a sandbox, and every other id
+ * below IDRANGE_FIRST to itself. Returns its fd.
+ *
+ * Files with those other ids stay foreign in the sandbox, whose own user namespace maps none of
+ * them. But they need some mapping: for a file with an unmapped owner the kernel refuses even
+ * unlink and rename (EOVERFLOW). Ids of the pool, which belong to other sandboxes and images, stay
+ * unmapped.
  */
 int idmap_owner(uid_t host_uid, uid_t to_uid, gid_t host_gid, gid_t to_gid, struct err *err);
-/* One that maps IDRANGE_SIZE ids each, from `from` on to those from `to` on. */
+/* Makes a user namespace that maps IDRANGE_SIZE ids starting at `from` to those starting at `to`.
+ */
 int idmap_range(uid_t from, uid_t to, struct err *err);
-/* For the directory of images' layers: IDRANGE_LAYERS to `to`, and 0 to itself, because we can only
- * walk through directories whose owner the map has. No file of a layer's tree is 0's. */
+/* For the directory of image layers: maps IDRANGE_LAYERS to `to`, and 0 to itself, because path
+ * lookup fails in a directory with an unmapped owner. No file of a layer's tree has owner 0. */
 int idmap_layers(uid_t to, struct err *err);
 
-/* plan-build.c: the plan as a sealed memfd. Indices count from PLAN_FD_OPS. */
+/* plan-build.c: encodes the plan into a sealed memfd. Indices count from PLAN_FD_OPS. */
 struct plan_mounts {
-    uint32_t terminals; /* the maximum of its devpts, at least 1: the kernel takes 0 for none */
-    int count;          /* descriptors that init gets for its operations */
+    uint32_t terminals; /* the max= option of its devpts, at least 1: the kernel takes 0 for none */
+    int count;          /* number of fds that init gets for its operations */
     int root, dev;
-    int mask; /* what directories are masked by */
+    int mask; /* mounted on directories to mask them */
     int volumes[LAUNCH_VOLUMES_MAX];
     bool volume_is_dir[LAUNCH_VOLUMES_MAX];
-    /* Host directories that can be written and whose owner the sandbox's user is there: nothing
-     * inside may give a file of theirs set-id bits or capabilities. */
+    /* Writable host directories whose owner is the sandbox's user inside. No process inside may
+     * give their files set-id bits or capabilities. */
     bool volume_guarded[LAUNCH_VOLUMES_MAX];
     bool has_etc;
     int etc[ETC_FILES];
-    bool joined; /* the net namespace is another's: sys is ready made */
+    bool joined; /* the net namespace is another sandbox's: `sys` is a ready-made mount */
     int sys;
-    int discards, discard_count; /* the first of those that only made others */
+    /* the mounts that init only drops with its old root: the first index, and the number */
+    int discards, discard_count;
     bool has_cgroups, has_cpus, has_cpuinfo;
-    int cgroups; /* what goes to /sys/fs/cgroup; the parts go below it */
+    int cgroups; /* mounted at /sys/fs/cgroup; the parts are mounted below it */
     int cgroup_part_count;
     struct {
         int mount;
         const char *name; /* borrowed */
     } cgroup_parts[CGROUP_VIEW_PARTS_MAX];
-    int cpus, cpuinfo; /* of processors */
+    int cpus, cpuinfo; /* files with lists of processors */
 };
 int plan_build(const struct launch_request *q, const struct plan_mounts *mounts, bool has_cgroup,
                struct err *err);
 
-/* What operation `index` of a plan does, for messages: "mount tmpfs on /x". */
+/* Describes operation `index` of a plan for messages: "mount tmpfs on /x". */
 void plan_describe(int plan_fd, int index, char *text, size_t size);
 
-/* boot-feed.c: what init's messages add up to. */
+/* boot-feed.c: the state of a start, from init's messages. */
 struct boot {
-    int plan_fd;    /* borrowed; for the words of a failure */
-    uint32_t stage; /* enum init_stage: what is under way */
+    int plan_fd;    /* borrowed; to describe a failed operation */
+    uint32_t stage; /* enum init_stage: the current stage */
     unsigned messages;
 };
 #define BOOT_INIT(plan)                                                                            \
@@ -603,43 +617,45 @@ struct boot {
         .plan_fd = (plan), .stage = INIT_STAGE_PLAN                                                \
     }
 enum boot_want {
-    BOOT_MORE = 0, /* nothing but the next message */
-    BOOT_READY,    /* it is init now */
+    BOOT_MORE = 0, /* wait for the next message */
+    BOOT_READY,    /* init is ready */
 };
-/* One message (never of length 0: that is the end). Returns enum boot_want or a negative errno. */
+/* Handles one message (len 0 is EOF, which the caller handles). Returns enum boot_want or a
+ * negative errno. */
 int boot_feed(struct boot *b, const void *data, size_t len, struct err *err);
-/* One word of the pipe: 0, or -EPROTO for what is no stage. */
+/* Handles one word of the stage pipe. -EPROTO for an unknown stage. */
 int boot_stage(struct boot *b, uint32_t stage, struct err *err);
-/* In words; "an unknown step" for what is none. */
+/* Returns the stage in words; "an unknown step" if it is invalid. */
 const char *boot_stage_name(uint32_t stage);
 
-/* boot.c: opens boot_slots, early, while low numbers are free. */
+/* boot.c: opens boot_slots. Call it early, while low fd numbers are free. */
 int boot_open(struct launcher *l, struct err *err);
-/* The launcher's ends of what connects it with a starting init. */
+/* The launcher's fds to a starting init: control socket and stage pipe. */
 struct boot_ends {
     int control, stages; /* owned */
 };
 struct boot_net {
-    bool now;   /* its net namespace is there from the first moment; else init makes it */
-    bool admin; /* init makes it in any case, and boot_await_net tells when */
-    int pidfd;  /* whose net namespace it gets, or FD_NONE */
+    bool now;   /* clone it with CLONE_NEWNET; else init unshares it later */
+    bool admin; /* init makes a net namespace in any case; boot_await_net waits for it */
+    int pidfd;  /* a process whose net namespace is joined, or FD_NONE */
 };
-/* Clones what becomes init. It shares our descriptors until boot_await has returned. */
+/* Clones the process that becomes init. It shares the launcher's fd table until boot_await has
+ * returned. */
 int boot_clone(struct launcher *l, struct sandbox *s, const struct boot_net *net,
                struct boot_ends *ret, struct err *err);
-/* Waits for it to have descriptors of its own; it waits for boot_go then. */
+/* Waits until the child has its own fd table. The child then waits for boot_go. */
 int boot_await(struct launcher *l, const struct sandbox *s, int control, struct err *err);
-/* After it has been let go on the first time: waits until it is in the net namespace that it makes
- * to be administered from inside. */
-int boot_await_net(const struct sandbox *s, int control, struct err *err);
-/* Lets go of what boot_clone has put into boot_slots; after a failure, without boot_await. */
-void boot_clear(struct launcher *l);
-/*
- * Lets it go on: the first time to execute fds[0], the second time with its plan: fds[0] arrives at
- * PLAN_FD, and so on. A process that has ended meanwhile is no failure yet, but boot_follow's.
+/* After the first boot_go: waits until init is in the net namespace that the sandbox administers.
  */
+int boot_await_net(const struct sandbox *s, int control, struct err *err);
+/* Points boot_slots at /dev/null again. boot_await does it; call this after a failure without it.
+ */
+void boot_clear(struct launcher *l);
+/* Sends a GO with fds: the first makes the child execute fds[0], the second carries the plan
+ * (fds[0] arrives at PLAN_FD, and so on). If the process has exited meanwhile, this is no error:
+ * boot_follow reports it. */
 int boot_go(int control, const int *fds, int count, struct err *err);
-/* Follows its start to READY; stages: FD_NONE = none are told. On failure err names the stage; init
- * is still to be killed and reaped. */
+/* Follows the start until READY; stages FD_NONE: there is no stage pipe. On failure err names the
+ * stage, and the caller must kill and reap init. */
 int boot_follow(const struct sandbox *s, const struct boot_ends *ends, int plan_fd,
                 struct err *err);

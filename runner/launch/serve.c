@@ -1,5 +1,5 @@
-/* The launcher behind a socket. One request, one reply; a request that is not acceptable is
- * answered, not fatal. */
+/* The launcher behind a socket: one reply per request. An invalid request gets an error reply and
+ * does not end the launcher. Runs in the launcher of `rind serve`. */
 #include <errno.h>
 #include <fcntl.h>
 #include <poll.h>
@@ -22,12 +22,12 @@
 
 enum {
     SERVE_FDS_MAX = 4,
-    REQUEST_FDS_MAX = 2, /* the memfd, and a client's connection */
+    REQUEST_FDS_MAX = 2, /* the request's memfd, and a client's connection */
 };
 
-/* One message, and the first of the descriptors that came with it; *ret_count says how many those
- * were. Returns 1, 0 at the end, or negative. *ret_full: some came, and we had no room for them. */
-static int receive(int sock, int fds[REQUEST_FDS_MAX], unsigned *ret_count, bool *ret_full)
+/* Receives one message and up to REQUEST_FDS_MAX fds; *ret_count is the number that was sent.
+ * Returns 1, 0 at EOF, or a negative errno. *ret_full: the launcher's fd table was full. */
+static int request_receive(int sock, int fds[REQUEST_FDS_MAX], unsigned *ret_count, bool *ret_full)
 {
     union {
         char bytes[CMSG_SPACE(sizeof(int) * SERVE_FDS_MAX)];
@@ -62,16 +62,16 @@ static int receive(int sock, int fds[REQUEST_FDS_MAX], unsigned *ret_count, bool
             (*ret_count)++;
         }
     }
-    /* The kernel has closed those that found no room: behind others because there are too many,
-     * else because our own table is full. */
+    /* The kernel drops fds that do not fit. If fewer than expected arrived, the fd table was full;
+     * otherwise too many were sent. */
     *ret_full = (hdr.msg_flags & MSG_CTRUNC) != 0 && *ret_count < REQUEST_FDS_MAX;
     if ((hdr.msg_flags & MSG_CTRUNC) != 0 && !*ret_full)
         *ret_count = REQUEST_FDS_MAX + 1;
     return n > 0;
 }
 
-/* The request, copied out of its memfd: what is checked cannot change any more. */
-static int read_request(int fd, char **ret, size_t *ret_len, struct err *err)
+/* Copies the request out of its memfd, so that it cannot change after its checks. */
+static int request_read(int fd, char **ret, size_t *ret_len, struct err *err)
 {
     const int want = F_SEAL_SHRINK | F_SEAL_GROW | F_SEAL_WRITE;
     auto_free char *data = NULL;
@@ -103,7 +103,7 @@ struct answer {
     int fd_count;
 };
 
-static void take_result(struct answer *a, const struct launch_result *res)
+static void answer_take_result(struct answer *a, const struct launch_result *res)
 {
     a->reply.pid = res->pid;
     a->reply.base = res->base;
@@ -121,7 +121,7 @@ static int do_start(struct launcher *l, const struct launch_request *q, struct a
     int r = launcher_start(l, q, &res, err);
 
     if (r == 0) {
-        take_result(a, &res);
+        answer_take_result(a, &res);
         return 0;
     }
     left = launcher_find(l, q->id);
@@ -138,7 +138,7 @@ static int do_adopt(struct launcher *l, const struct launch_request *q, struct a
 
     a->reply.frozen = frozen;
     if (r == 0)
-        take_result(a, &res);
+        answer_take_result(a, &res);
     return r;
 }
 
@@ -431,7 +431,7 @@ static int (*const verbs[LAUNCH_VERB_MAX])(struct launcher *, const struct launc
     [LAUNCH_VOLUME_FILL] = do_volume_fill,
 };
 
-static int answer(int sock, const struct answer *a)
+static int answer_send(int sock, const struct answer *a)
 {
     _Static_assert((int)LAUNCH_REPLY_FDS_MAX <= (int)SOCKET_FDS_MAX, "all go with one message");
     union socket_fds control;
@@ -442,8 +442,8 @@ static int answer(int sock, const struct answer *a)
     return sendmsg(sock, &hdr, MSG_NOSIGNAL) < 0 ? -errno : 0;
 }
 
-static void handle(struct launcher *l, const int fds[REQUEST_FDS_MAX], unsigned fd_count, bool full,
-                   struct answer *a)
+static void request_handle(struct launcher *l, const int fds[REQUEST_FDS_MAX], unsigned fd_count,
+                           bool full, struct answer *a)
 {
     auto_free char *data = NULL;
     struct launch_request q;
@@ -458,7 +458,7 @@ static void handle(struct launcher *l, const int fds[REQUEST_FDS_MAX], unsigned 
     else if (fd_count > REQUEST_FDS_MAX)
         r = err_set(&err, -EPROTO, "request: too many descriptors came with it");
     else
-        r = read_request(fds[0], &data, &len, &err);
+        r = request_read(fds[0], &data, &len, &err);
     if (r == 0)
         r = launch_decode(data, len, &q, &err);
     if (r == 0 && fd_count > 1 && q.verb != LAUNCH_START && q.verb != LAUNCH_VOLUME_MAKE &&
@@ -473,14 +473,13 @@ static void handle(struct launcher *l, const int fds[REQUEST_FDS_MAX], unsigned 
         (void)snprintf(a->reply.message, sizeof(a->reply.message), "%s", err.msg);
 }
 
-static int sooner(int a, int b)
+static int earlier_timeout(int a, int b)
 {
     return a < 0 || (b >= 0 && b < a) ? b : a;
 }
 
-/* Until a request is there. Meanwhile somebody may change the host's firewall, a removal may end,
- * of which the log tells when it has failed, and what could not be swept, or put back into the
- * firewall, may come to be tried again. */
+/* Waits for a request. Meanwhile it handles changes of the host's firewall, reaps children (and
+ * logs failed removals), and repeats due sweeps and firewall restores. */
 static int wait_request(struct launcher *l, int sock)
 {
     enum { SOCK, WATCH, STALL, OTHERS };
@@ -489,7 +488,8 @@ static int wait_request(struct launcher *l, int sock)
                                                      {.fd = stall_fd(l), .events = POLLIN}};
 
     for (;;) {
-        const int until = sooner(sooner(sweep_wait(l), launcher_watch_wait(l)), stall_wait(l));
+        const int until =
+            earlier_timeout(earlier_timeout(sweep_wait(l), launcher_watch_wait(l)), stall_wait(l));
 
         for (size_t i = 0; i < l->removal_count; i++)
             p[OTHERS + i] = (struct pollfd){.fd = l->removals[i].pidfd, .events = POLLIN};
@@ -520,15 +520,15 @@ int launcher_serve(struct launcher *l, int sock, struct err *err)
         r = wait_request(l, sock);
         if (r < 0)
             return err_errno(err, r, "launcher socket");
-        r = receive(sock, fds, &fd_count, &full);
+        r = request_receive(sock, fds, &fd_count, &full);
         if (r > 0)
-            handle(l, fds, fd_count, full, &a);
+            request_handle(l, fds, fd_count, full, &a);
         for (int i = 0; i < REQUEST_FDS_MAX; i++)
             if (fds[i] >= 0)
                 (void)close(fds[i]);
         if (r <= 0)
             return r < 0 ? err_errno(err, r, "launcher socket") : 0;
-        r = answer(sock, &a);
+        r = answer_send(sock, &a);
         for (int i = 0; i < a.fd_count; i++)
             (void)close(a.fds[i]);
         if (r < 0)

@@ -1,8 +1,8 @@
 /*
- * What takes its time of a stop: the end of the root that was held over init's death, which syncs
- * the file system below the writable layer, and the sync of what reserves the id range. Both wait
- * for a disk, and the launcher has one thread: so a process of its own does it, which holds the
- * sandbox's lock and that of its range meanwhile.
+ * The slow part of a stop: closing the root that was held beyond init's exit, which syncs the file
+ * system below the writable layer, and syncing the reservation of the id range. Both wait for a
+ * disk, and the launcher has one thread. So a child does it, and holds the locks of the sandbox and
+ * of its range meanwhile. The child is forked by the launcher.
  */
 #include <errno.h>
 #include <signal.h>
@@ -14,8 +14,8 @@
 #include "launch/sandbox.h"
 #include "proto/syscalls.h"
 
-static _Noreturn void child(const struct launcher *l, const struct sandbox *s, const char *owner,
-                            int gate)
+static _Noreturn void settle_child_main(const struct launcher *l, const struct sandbox *s,
+                                        const char *owner, int gate)
 {
     enum { FIRST = STDERR_FILENO + 1, IDS = 0, LOCK, IDS_LOCK, ROOT, GATE, COUNT };
     int fds[COUNT] = {l->ids_fd, s->lock_fd, s->ids.lock_fd, s->root_fd, gate};
@@ -27,7 +27,8 @@ static _Noreturn void child(const struct launcher *l, const struct sandbox *s, c
         _exit(1);
     ids.lock_fd = fds[IDS_LOCK];
     if (idrange_reserve(fds[IDS], &ids, owner, &err) < 0)
-        log_warn("launcher", "sandbox=%s %s", s->id, err.msg); /* it is reserved, if not synced */
+        /* the range is reserved, but not synced */
+        log_warn("launcher", "sandbox=%s %s", s->id, err.msg);
     if (gate >= 0)
         removal_close_root(fds[ROOT], fds[GATE]);
     _exit(0);
@@ -44,10 +45,11 @@ int settle_start(struct launcher *l, struct sandbox *s, const char *owner)
     gate = removal_make_gate(s);
     pid = s->root_fd >= 0 && gate < 0 ? -1 : fork();
     if (pid == 0)
-        child(l, s, owner, gate);
+        settle_child_main(l, s, owner, gate);
     if (pid < 0)
         return -EAGAIN;
-    fd = sys_pidfd_open(pid); /* without it nobody can wait, and a start at once may be refused */
+    /* without it the caller cannot wait, and an immediate restart may get -EBUSY */
+    fd = sys_pidfd_open(pid);
     removal_keep(l, pid, NULL);
     return fd >= 0 ? fd : FD_NONE;
 }

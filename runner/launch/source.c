@@ -1,12 +1,14 @@
 /*
- * Opening what a client names of the host: beneath the owner's prefixes, through no symbolic link,
- * with the rights of who asked.
+ * Opens a host path that a client names: below the owner's prefixes, through no symbolic link, with
+ * the client's rights.
  *
- * A file system may not answer: a FUSE server that its user has stopped, an NFS server that is
- * away. The launcher has one thread. So what is not in the kernel's caches, on a file system with a
- * disk below it, is opened by a process of its own, which has a deadline. That process holds no
- * descriptor of ours: one that waits in the kernel, and cannot even be killed, must not hold a
- * lock. Everything that asks the file system is asked there.
+ * A file system may never answer: a FUSE server that its user has stopped, or an unreachable NFS
+ * server. The launcher has one thread. So a path that is not in the kernel's caches, or whose file
+ * system has no disk, is opened by a child with a deadline. The child holds none of the launcher's
+ * fds: if it hangs in the kernel it cannot be killed, and must not hold a lock. Every call that
+ * asks the file system is made there.
+ *
+ * Runs in the launcher and in that child.
  */
 #include <errno.h>
 #include <fcntl.h>
@@ -29,23 +31,23 @@
 
 enum {
     OPEN_MS = 5000,
-    /* For whose last one has not been answered: nobody makes others wait for long again and again.
-     */
+    /* The time-out of a creator whose last file system did not answer, so that one user cannot
+     * delay others again and again. */
     OPEN_AGAIN_MS = 100,
     PENALTY_MS = 60 * 1000,
     OUT_OF_THE_WAY = 100,
 };
 
-/* What the child says, beside the descriptor. */
+/* The child's message, which carries the fd. */
 struct answer {
-    int code; /* 0, or a negative errno that err tells about */
+    int code; /* 0, or a negative errno that err explains */
     struct stat st;
     struct err err;
 };
 
-/* cached: -EAGAIN instead of asking a file system that may not answer. */
-static int open_allowed(const struct launcher *l, const struct creator *creator, const char *path,
-                        bool write, bool cached, struct err *err)
+/* cached: returns -EAGAIN instead of asking a file system that may not answer. */
+static int source_open_allowed(const struct launcher *l, const struct creator *creator,
+                               const char *path, bool write, bool cached, struct err *err)
 {
     for (const char *const *prefix = l->bind_prefixes; *prefix != NULL; prefix++) {
         auto_close int root = FD_NONE;
@@ -78,7 +80,7 @@ static int open_allowed(const struct launcher *l, const struct creator *creator,
 
 /* ---- the child ---- */
 
-static int send_answer(int sock, const struct answer *a, int fd)
+static int opener_send(int sock, const struct answer *a, int fd)
 {
     union socket_fds control;
     struct iovec iov = {.iov_base = (void *)(uintptr_t)a, .iov_len = sizeof(*a)};
@@ -88,8 +90,8 @@ static int send_answer(int sock, const struct answer *a, int fd)
     return sendmsg(sock, &msg, MSG_NOSIGNAL) < 0 ? -errno : 0;
 }
 
-static _Noreturn void child(const struct launcher *l, const struct creator *c, const char *path,
-                            bool write, int sock)
+static _Noreturn void opener_main(const struct launcher *l, const struct creator *c,
+                                  const char *path, bool write, int sock)
 {
     static struct answer a;
     int fd;
@@ -101,16 +103,16 @@ static _Noreturn void child(const struct launcher *l, const struct creator *c, c
     sock = fcntl(sock, F_DUPFD, OUT_OF_THE_WAY);
     if (sock < 0 || dup2(sock, 0) < 0 || sys_close_range(1, ~0U, 0) < 0)
         _exit(1);
-    fd = open_allowed(l, c, path, write, false, &a.err);
+    fd = source_open_allowed(l, c, path, write, false, &a.err);
     a.code = fd < 0 ? fd : 0;
     if (fd >= 0 && fstat(fd, &a.st) < 0)
         a.code = err_errno(&a.err, -errno, "'%s'", path);
-    _exit(send_answer(0, &a, fd) < 0);
+    _exit(opener_send(0, &a, fd) < 0);
 }
 
 /* ---- the parent ---- */
 
-static int receive_answer(int sock, int64_t ms, struct answer *a, int *ret_fd)
+static int opener_receive(int sock, int64_t ms, struct answer *a, int *ret_fd)
 {
     union {
         struct cmsghdr head;
@@ -161,8 +163,8 @@ void source_punish(struct launcher *l, const struct creator *c)
                           .until_ms = clock_mono_ms() + PENALTY_MS};
 }
 
-static int open_apart(struct launcher *l, const struct creator *c, const char *path, bool write,
-                      struct stat *ret_st, struct err *err)
+static int source_open_in_child(struct launcher *l, const struct creator *c, const char *path,
+                                bool write, struct stat *ret_st, struct err *err)
 {
     const long long ms = penalty_of(l, c) != NULL ? OPEN_AGAIN_MS : OPEN_MS;
     auto_close int in = FD_NONE, out = FD_NONE, fd = FD_NONE;
@@ -181,11 +183,11 @@ static int open_apart(struct launcher *l, const struct creator *c, const char *p
     if (pid < 0)
         return err_errno(err, -errno, "'%s': open it", path);
     if (pid == 0)
-        child(l, c, path, write, out);
+        opener_main(l, c, path, write, out);
     (void)close(take_fd(&out));
-    r = receive_answer(in, ms, &a, &fd);
+    r = opener_receive(in, ms, &a, &fd);
     if (r == -ETIMEDOUT) {
-        /* It may be one that does not even die before it is answered: it is reaped when it does. */
+        /* The child may not even die before the file system answers: it is reaped when it does. */
         (void)kill(pid, SIGKILL);
         removal_keep(l, pid, NULL);
         source_punish(l, c);
@@ -206,10 +208,10 @@ static int open_apart(struct launcher *l, const struct creator *c, const char *p
 int source_open(struct launcher *l, const struct creator *c, const char *path, bool write,
                 struct stat *ret_st, struct err *err)
 {
-    int fd = open_allowed(l, c, path, write, true, err);
+    int fd = source_open_allowed(l, c, path, write, true, err);
 
     if (fd == -EAGAIN)
-        return open_apart(l, c, path, write, ret_st, err);
+        return source_open_in_child(l, c, path, write, ret_st, err);
     if (fd >= 0 && fstat(fd, ret_st) < 0) {
         int r = err_errno(err, -errno, "'%s'", path);
 

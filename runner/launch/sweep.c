@@ -1,7 +1,8 @@
 /*
- * What a killed launcher leaves: a directory, cgroups and an id range, never a process or a mount
- * (init dies with its socket, mounts with its namespace). A sandbox's lock is held by the launcher
- * that made it and by init: whoever gets it knows that both are gone.
+ * Removes what a killed launcher leaves: a directory, cgroups and an id range. Processes and mounts
+ * never remain: init exits with its socket, and mounts disappear with their namespace. A sandbox's
+ * lock is held by the launcher that made it and by init, so taking it proves that both have exited.
+ * Runs in the launcher.
  */
 #include <errno.h>
 #include <fcntl.h>
@@ -22,15 +23,15 @@
 
 enum {
     SWEEP_KILL_MS = 5000,
-    SWEEP_KILL_ASIDE_MS = 20, /* of one who looks again */
-    SWEEPS_MORE = 10,         /* over almost two minutes */
+    SWEEP_KILL_ASIDE_MS = 20, /* when the sweep will be repeated */
+    SWEEPS_MORE = 10,         /* in almost two minutes */
     SWEEP_FIRST_MS = 100,
 };
 
-/* Returns the lock's fd, or negative when somebody lives (or nothing can be known); -ENOENT is a
- * starter that died before it made the lock, or an owner that has removed all the rest: never made
- * here, or the owner would find its directory filled again. */
-static int take_lock(int dir_fd)
+/* Returns the lock's fd, or a negative errno when it is held or unknown. -ENOENT: a launcher died
+ * before it made the lock, or has removed all other files. The lock file is never created here: its
+ * owner would find its directory not empty. */
+static int sweep_take_lock(int dir_fd)
 {
     auto_close int fd = openat(dir_fd, "lock", O_RDONLY | O_CLOEXEC | O_NOFOLLOW);
 
@@ -39,11 +40,12 @@ static int take_lock(int dir_fd)
     return flock(fd, LOCK_EX | LOCK_NB) < 0 ? -errno : take_fd(&fd);
 }
 
-/* The range that its files carry, unless somebody has it by now. The sandbox's root may have given
- * its root directory to any id of the range: all lead to the same one. */
-static void take_ids(struct launcher *l, int dir_fd, const char *id, struct idrange *ret)
+/* Takes the id range of its files, unless another process has it. Root inside may have chowned
+ * `upper` to any id of the range; all lead to the same range. */
+static void sweep_take_ids(struct launcher *l, int dir_fd, const char *id, struct idrange *ret)
 {
-    auto_free char *owner = sandbox_owner(l, id); /* of one whose removal was cut off */
+    /* for a kept sandbox whose removal was interrupted */
+    auto_free char *owner = sandbox_owner(l, id);
     struct stat st;
 
     if (fstatat(dir_fd, "upper", &st, AT_SYMLINK_NOFOLLOW) < 0 || st.st_uid < IDRANGE_FIRST)
@@ -52,7 +54,7 @@ static void take_ids(struct launcher *l, int dir_fd, const char *id, struct idra
                          ret, NULL);
 }
 
-static int end_dead(struct launcher *l, const char *id, bool aside)
+static int sweep_kill(struct launcher *l, const char *id, bool aside)
 {
     struct cgroup *cg = NULL;
 
@@ -64,23 +66,23 @@ static int end_dead(struct launcher *l, const char *id, bool aside)
     return cgroup_remove(l->cgroups, id, NULL);
 }
 
-/* s: with its directory and lock; takes its range. */
+/* s has its directory and lock open; its range is taken here. */
 static bool sweep_locked(struct launcher *l, struct sandbox *s, bool aside)
 {
     int r;
 
-    take_ids(l, s->dir_fd, s->id, &s->ids);
+    sweep_take_ids(l, s->dir_fd, s->id, &s->ids);
     fuse_abort(l, s->ids.base);
     network_load(s);
     (void)network_leave(l, s, NULL);
-    r = end_dead(l, s->id, aside);
+    r = sweep_kill(l, s->id, aside);
     if (r == 0 && aside && s->ids.lock_fd >= 0 && removal_start_large(l, s))
         return true;
     if (r < 0 && aside && l->sweeps_left == 0)
         sweep_later(l);
     if (r == 0)
         r = sandbox_dir_remove(l, s->id, NULL);
-    /* Only when no file carries them any more. */
+    /* The range is released only when no file with its ids is left. */
     if (r == 0)
         idrange_release(l->ids_fd, &s->ids);
     return r == 0;
@@ -94,16 +96,16 @@ static bool sweep_one(struct launcher *l, const char *id, bool aside)
     if (s == NULL)
         return false;
     s->dir_fd = openat(l->sandboxes_fd, id, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
-    /* One that has it is a supervisor's: stopped, not forgotten. */
+    /* A kept sandbox is stopped, not abandoned: its supervisor has it. */
     if (s->dir_fd >= 0 && faccessat(s->dir_fd, KEEP_FILE, F_OK, AT_SYMLINK_NOFOLLOW) < 0) {
-        int lock = take_lock(s->dir_fd);
+        int lock = sweep_take_lock(s->dir_fd);
 
         s->lock_fd = lock >= 0 ? lock : FD_NONE;
         if (lock >= 0)
             swept = sweep_locked(l, s, aside);
         else if (lock == -ENOENT)
             swept = sandbox_dir_remove(l, id, NULL) == 0;
-        /* One that lives, or one who is about to end. */
+        /* It runs, or its processes are about to exit. */
         if (aside && lock == -EWOULDBLOCK && l->sweeps_left == 0)
             sweep_later(l);
     }
@@ -111,7 +113,7 @@ static bool sweep_one(struct launcher *l, const char *id, bool aside)
     return swept;
 }
 
-/* Reservations stay: whose sandbox they belong to is not ours to judge. */
+/* Keeps all reservations: this sweep does not know whether their sandboxes exist. */
 static bool keep_reserved(void *arg, const char *id)
 {
     (void)arg;
@@ -119,13 +121,13 @@ static bool keep_reserved(void *arg, const char *id)
     return true;
 }
 
-/* One victim at a time, so that starts and removals need not wait for all of them. */
+/* Sweeps one sandbox under the lock, so that starts and removals wait only for one. */
 static bool sweep_alone(struct launcher *l, const char *id, bool aside)
 {
     bool swept;
 
-    /* Starters hold it shared between making a directory and locking it: what we see unlocked is
-     * dead. */
+    /* A launcher holds this lock shared from making a directory until it has locked it. So an
+     * unlocked directory is abandoned. */
     if (flock(l->sandboxes_fd, LOCK_EX | LOCK_NB) < 0)
         return false;
     swept = sweep_one(l, id, aside);
@@ -133,7 +135,7 @@ static bool sweep_alone(struct launcher *l, const char *id, bool aside)
     return swept;
 }
 
-static int sweep(struct launcher *l, bool aside)
+static int launcher_do_sweep(struct launcher *l, bool aside)
 {
     auto_ptr(dir_close) DIR *d = dir_open(l->sandboxes_fd, ".");
     const struct dirent *e;
@@ -143,7 +145,7 @@ static int sweep(struct launcher *l, bool aside)
         if (launch_id_ok(e->d_name) && sweep_alone(l, e->d_name, aside))
             count++;
     volumes_sweep(l);
-    /* And the files of ranges whose starter was killed before it had a directory. */
+    /* Also removes files of ranges whose launcher was killed before it had made a directory. */
     (void)idrange_sweep(l->ids_fd, "", keep_reserved, NULL, NULL);
     return count;
 }
@@ -166,16 +168,18 @@ void sweep_due(struct launcher *l)
     if (sweep_wait(l) != 0)
         return;
     l->sweep_ms = clock_mono_ms() + (SWEEP_FIRST_MS << (SWEEPS_MORE - l->sweeps_left + 1));
-    (void)sweep(l, true); /* before it is the last: it does not begin them anew */
+    /* sweeps_left is decremented afterwards, so that this sweep does not schedule the series again
+     */
+    (void)launcher_do_sweep(l, true);
     l->sweeps_left--;
 }
 
 int launcher_sweep(struct launcher *l)
 {
-    return sweep(l, false);
+    return launcher_do_sweep(l, false);
 }
 
 int launcher_sweep_aside(struct launcher *l)
 {
-    return sweep(l, true);
+    return launcher_do_sweep(l, true);
 }

@@ -1,11 +1,13 @@
 /*
- * Terminals of all sandboxes. The kernel counts those of the whole host (kernel.pty.max) and keeps
- * kernel.pty.reserve of them for its first mount namespace: what sandboxes may have is the rest,
- * less what we leave to other containers of the host. Each devpts has a maximum of its own, given
- * out here so that the sum of all never exceeds that.
+ * Terminals of all sandboxes. The kernel limits the terminals of the host (kernel.pty.max) and
+ * reserves kernel.pty.reserve of them for its first mount namespace. Sandboxes share the rest,
+ * minus a reserve for other containers on the host. Each devpts has a limit of its own; they are
+ * chosen so that their sum never exceeds the total.
  *
- * A sandbox gets one, and a part of what is not needed for as many others to have one: the first
- * ones some fifty, who comes when many are there less.
+ * A sandbox gets one, and a fraction of those not needed to give one to every other sandbox: the
+ * first ones get about fifty, later ones fewer.
+ *
+ * Runs in the launcher.
  */
 #include <errno.h>
 #include <fcntl.h>
@@ -20,9 +22,9 @@
 #include "sys/mountinfo.h"
 
 enum {
-    KERNEL_MAX = 4096, /* the kernel's defaults, where it does not say */
+    KERNEL_MAX = 4096, /* the kernel's defaults, if /proc/sys is not readable */
     KERNEL_RESERVE = 1024,
-    HOST_RESERVE = 256, /* left to other containers of the host, and to us */
+    HOST_RESERVE = 256, /* left to other containers and to rind */
     MOUNTS_TEXT_MAX = 256 << 10,
 };
 
@@ -35,7 +37,7 @@ uint32_t terminals_share(uint32_t left)
     return more + 1 < TERMINALS_MAX ? more + 1 : TERMINALS_MAX;
 }
 
-static uint32_t read_number(const char *path, uint32_t otherwise)
+static uint32_t sysctl_read_number(const char *path, uint32_t otherwise)
 {
     auto_free char *text = NULL;
     size_t len = 0;
@@ -47,17 +49,18 @@ static uint32_t read_number(const char *path, uint32_t otherwise)
     return n >= 0 && n <= 1 << 20 ? (uint32_t)n : otherwise;
 }
 
-static uint32_t of_host(void)
+static uint32_t host_terminals(void)
 {
-    uint32_t max = read_number("/proc/sys/kernel/pty/max", KERNEL_MAX);
-    uint32_t kept = read_number("/proc/sys/kernel/pty/reserve", KERNEL_RESERVE) + HOST_RESERVE;
+    uint32_t max = sysctl_read_number("/proc/sys/kernel/pty/max", KERNEL_MAX);
+    uint32_t kept =
+        sysctl_read_number("/proc/sys/kernel/pty/reserve", KERNEL_RESERVE) + HOST_RESERVE;
 
     return max > kept ? max - kept : 0;
 }
 
 void terminals_open(struct launcher *l, uint32_t configured)
 {
-    uint32_t host = of_host();
+    uint32_t host = host_terminals();
 
     l->terminals = configured == 0 || configured > host ? host : configured;
     l->terminals_shared = configured == 0;
@@ -67,9 +70,9 @@ int terminals_take(struct launcher *l, struct sandbox *s, struct err *err)
 {
     uint32_t taken = l->terminals_taken;
 
-    /* Of other launchers like this one, only what is used is known. */
+    /* Of other launchers' terminals only those in use are known. */
     if (l->terminals_shared)
-        taken += read_number("/proc/sys/kernel/pty/nr", 0);
+        taken += sysctl_read_number("/proc/sys/kernel/pty/nr", 0);
     s->terminals = terminals_share(l->terminals > taken ? l->terminals - taken : 0);
     if (s->terminals == 0)
         return err_set(err, -EAGAIN,
@@ -79,8 +82,8 @@ int terminals_take(struct launcher *l, struct sandbox *s, struct err *err)
     return 0;
 }
 
-/* The largest maximum of a devpts among the mounts: its user may have mounted others. */
-static uint32_t find_maximum(char *text, size_t len)
+/* Returns the largest max= of a devpts among the mounts: the sandbox may have mounted more. */
+static uint32_t mounts_max_terminals(char *text, size_t len)
 {
     struct mountinfo m;
     struct mountinfo_entry e;
@@ -107,7 +110,7 @@ void terminals_find(struct sandbox *s)
 
     (void)snprintf(path, sizeof(path), "/proc/%d/mountinfo", (int)s->pid);
     if (file_read_at(AT_FDCWD, path, MOUNTS_TEXT_MAX, &text, &len, NULL) == 0)
-        s->terminals = find_maximum(text, len);
+        s->terminals = mounts_max_terminals(text, len);
     if (s->terminals == 0)
-        s->terminals = TERMINALS_MAX; /* not to be seen: then as many as it can have */
+        s->terminals = TERMINALS_MAX; /* not readable: assume the maximum */
 }

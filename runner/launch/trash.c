@@ -1,8 +1,6 @@
-/*
- * Trees that are to go, and may be large: they are moved to a name that nobody looks for, beside
- * the volumes, and removed by a process of its own (removal.c says why). Should that die, the next
- * start goes on.
- */
+/* Removes trees that may be large: they are renamed to a hidden name beside the volumes, and a
+ * child removes them (removal.c says why). If the child dies, the next start continues. Runs in the
+ * launcher and in that child. */
 #include <errno.h>
 #include <fcntl.h>
 #include <signal.h>
@@ -37,8 +35,8 @@ int trash_put(struct launcher *l, int at_fd, const char *name, struct err *err)
     return 0;
 }
 
-/* Whether there is something; with `remove` it is removed. */
-static bool each_gone(int volumes_fd, bool remove)
+/* Returns true if there is a tree to remove; with `remove` it removes all of them. */
+static bool trash_each(int volumes_fd, bool remove)
 {
     auto_ptr(dir_close) DIR *d = dir_open(volumes_fd, ".");
     const struct dirent *e;
@@ -54,18 +52,18 @@ static bool each_gone(int volumes_fd, bool remove)
     return any;
 }
 
-static _Noreturn void child(int volumes_fd)
+static _Noreturn void trash_child_main(int volumes_fd)
 {
     (void)signal(SIGTERM, SIG_DFL);
     (void)signal(SIGINT, SIG_DFL);
     (void)prctl(PR_SET_NAME, "rind-remove");
     (void)setpriority(PRIO_PROCESS, 0, NICENESS);
-    /* Locks of sandboxes and volumes must not be held by us; nor that of the directory, which the
-     * launcher's own descriptor would share with it. */
+    /* The child must not hold locks of sandboxes and volumes. It opens the directory again, because
+     * the launcher's fd would share the directory's flock with it. */
     volumes_fd = openat(volumes_fd, ".", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
     if (volumes_fd < 0 || dup2(volumes_fd, 0) < 0 || sys_close_range(1, ~0U, 0) < 0)
         _exit(1);
-    (void)each_gone(0, true);
+    (void)trash_each(0, true);
     _exit(0);
 }
 
@@ -73,14 +71,14 @@ void trash_empty(struct launcher *l)
 {
     pid_t pid = -1;
 
-    if (!each_gone(l->volumes_fd, false))
+    if (!trash_each(l->volumes_fd, false))
         return;
     if (l->clients.len > 0 && removal_has_room(l))
         pid = fork();
     if (pid == 0)
-        child(l->volumes_fd);
+        trash_child_main(l->volumes_fd);
     if (pid > 0)
         removal_keep(l, pid, NULL);
     else
-        (void)each_gone(l->volumes_fd, true);
+        (void)trash_each(l->volumes_fd, true);
 }

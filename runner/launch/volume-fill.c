@@ -1,12 +1,13 @@
 /*
- * Filling a volume from an image. What is copied is the image's, hostile, and may be large: a
- * process of its own does it (volume-copy.c), in namespaces of its own, as root of a user namespace
- * whose ids are those that volumes carry. It sees the image's merged tree and an empty directory,
- * each as a detached mount beyond which there is nothing, and has no other descriptor but the pipe
- * that its report goes into. It ends with us.
+ * Fills a volume from an image. The image's files are hostile and may be many. So a child copies
+ * them (volume-copy.c), in namespaces of its own, as root of a user namespace that maps the ids
+ * that volumes have on disk. It has the image's merged tree and an empty directory, as detached
+ * mounts, and the pipe for its report, but no other fd. It is killed with the launcher.
  *
- * The directory becomes the volume's data only when the process has ended well, and by us: what was
- * cut off is thrown away and begun anew.
+ * The directory becomes the volume's data only when the child has exited with success, and only by
+ * the launcher. An interrupted fill is discarded and started again.
+ *
+ * Runs in the launcher.
  */
 #include <errno.h>
 #include <fcntl.h>
@@ -30,19 +31,19 @@
 #include "launch/volume_internal.h"
 #include "proto/syscalls.h"
 
-/* ---- what comes of it ---- */
+/* ---- the result ---- */
 
-static void commit(struct launcher *l, const struct volume_fill *f, int status)
+static void fill_commit(struct launcher *l, const struct volume_fill *f, int status)
 {
     int code = WIFEXITED(status) ? WEXITSTATUS(status) : FILL_FAILED;
     const bool disk = volume_has_disk(f->dir_fd);
     const char *made = disk ? VOLUME_NEWER : VOLUME_NEW, *own = disk ? VOLUME_DISK : VOLUME_DATA;
 
-    /* Over an empty one that nobody has mounted: we have the lock. */
+    /* Replaces an empty directory that is not mounted: the launcher has the volume's lock. */
     if (code == FILL_DONE && renameat(f->dir_fd, made, f->dir_fd, own) == 0)
         (void)close(openat(f->dir_fd, VOLUME_FILLED, O_WRONLY | O_CREAT | O_CLOEXEC, 0600));
     else if (code == FILL_NOTHING)
-        (void)renameat(f->dir_fd, made, f->dir_fd, own); /* empty, as it is */
+        (void)renameat(f->dir_fd, made, f->dir_fd, own); /* the empty volume */
     else
         (void)trash_put(l, f->dir_fd, made, NULL);
 }
@@ -61,7 +62,7 @@ void volume_reap(struct launcher *l)
             l->fills[kept++] = *f;
             continue;
         }
-        commit(l, f, r > 0 ? status : -1);
+        fill_commit(l, f, r > 0 ? status : -1);
         (void)close(f->dir_fd);
         (void)close(f->lock_fd);
         if (f->source_fd >= 0)
@@ -69,7 +70,8 @@ void volume_reap(struct launcher *l)
         ended = true;
     }
     l->fill_count = kept;
-    if (ended) /* now that nobody who removes could hold a lock of ours for a moment */
+    /* only now, as a forked remover would briefly hold a copy of the locks just closed */
+    if (ended)
         trash_empty(l);
 }
 
@@ -104,29 +106,29 @@ int volume_result(int pipe_fd, struct err *err)
     return volume_report_result(&last, err);
 }
 
-/* ---- whether there is something to do ---- */
+/* ---- is there anything to fill? ---- */
 
-static bool is_empty(int dir_fd, const char *name)
+static bool dir_is_empty(int dir_fd, const char *name)
 {
     auto_ptr(dir_close) DIR *d = dir_open(dir_fd, name);
 
     return d != NULL && dir_next(d) == NULL;
 }
 
-/* As Docker: one in which there is nothing, and never was by us. */
-static bool wants_filling(int dir_fd)
+/* As Docker: only a volume that is empty and that was never filled. */
+static bool volume_wants_filling(int dir_fd)
 {
     if (faccessat(dir_fd, VOLUME_FILLED, F_OK, AT_SYMLINK_NOFOLLOW) == 0)
         return false;
     return volume_has_disk(dir_fd) ||
            faccessat(dir_fd, VOLUME_DATA, F_OK, AT_SYMLINK_NOFOLLOW) < 0 ||
-           is_empty(dir_fd, VOLUME_DATA);
+           dir_is_empty(dir_fd, VOLUME_DATA);
 }
 
-/* ---- the process ---- */
+/* ---- the child ---- */
 
-/* What an earlier one has left. */
-static int clear_target(struct launcher *l, int dir_fd, const char *name, struct err *err)
+/* Removes what an interrupted fill has left. */
+static int fill_clear_target(struct launcher *l, int dir_fd, const char *name, struct err *err)
 {
     int r;
 
@@ -138,12 +140,12 @@ static int clear_target(struct launcher *l, int dir_fd, const char *name, struct
     return r;
 }
 
-/* A new image of the same size: one that is not whole is never the volume's. */
-static int make_disk_target(struct launcher *l, int dir_fd, struct mount_attr *attr,
-                            struct err *err)
+/* Makes a new image of the same size, which replaces the volume's only when it is complete. */
+static int fill_make_disk_target(struct launcher *l, int dir_fd, struct mount_attr *attr,
+                                 struct err *err)
 {
     struct stat st;
-    int r = clear_target(l, dir_fd, VOLUME_NEWER, err);
+    int r = fill_clear_target(l, dir_fd, VOLUME_NEWER, err);
 
     if (r < 0)
         return r;
@@ -153,15 +155,15 @@ static int make_disk_target(struct launcher *l, int dir_fd, struct mount_attr *a
     return r < 0 ? r : disk_attach(dir_fd, VOLUME_NEWER, IDRANGE_LAYERS, attr, err);
 }
 
-static int make_target(struct launcher *l, int dir_fd, struct err *err)
+static int fill_make_target(struct launcher *l, int dir_fd, struct err *err)
 {
     struct mount_attr attr = {.attr_set = MOUNT_ATTR_NOSUID | MOUNT_ATTR_NODEV | MOUNT_ATTR_NOEXEC};
     auto_close int dir = FD_NONE;
     int r;
 
     if (volume_has_disk(dir_fd))
-        return make_disk_target(l, dir_fd, &attr, err);
-    r = clear_target(l, dir_fd, VOLUME_NEW, err);
+        return fill_make_disk_target(l, dir_fd, &attr, err);
+    r = fill_clear_target(l, dir_fd, VOLUME_NEW, err);
     if (r < 0)
         return r;
     if (mkdirat(dir_fd, VOLUME_NEW, 0755) < 0 || fchmodat(dir_fd, VOLUME_NEW, 0755, 0) < 0 ||
@@ -175,7 +177,7 @@ static int make_target(struct launcher *l, int dir_fd, struct err *err)
 
 struct child {
     pid_t pid;
-    int pidfd, go, report; /* owned: our ends */
+    int pidfd, go, report; /* owned: the launcher's ends */
 };
 
 static void child_done(struct child *c)
@@ -187,8 +189,8 @@ static void child_done(struct child *c)
             (void)close(fds[i]);
 }
 
-/* Waits for its ids, and for what it is to copy; dies with us until then, too. */
-static _Noreturn void in_child(int go, struct fill_job *job)
+/* Waits for its id map and its job, and then fills. Is killed with the launcher meanwhile, too. */
+static _Noreturn void fill_child_main(int go, struct fill_job *job)
 {
     union {
         char bytes[CMSG_SPACE(sizeof(int) * 2)];
@@ -215,8 +217,8 @@ static _Noreturn void in_child(int go, struct fill_job *job)
     fill_run(job);
 }
 
-static int start_child(uint64_t reserve, const struct launch_request *q, struct child *ret,
-                       struct err *err)
+static int fill_start_child(uint64_t reserve, const struct launch_request *q, struct child *ret,
+                            struct err *err)
 {
     auto_close int our_go = FD_NONE, its_go = FD_NONE, our_report = FD_NONE, its_report = FD_NONE;
     int pidfd = FD_NONE, pair[2];
@@ -243,15 +245,15 @@ static int start_child(uint64_t reserve, const struct launch_request *q, struct 
                                .must = q->sandbox != NULL || q->volume_name != NULL,
                                .sync = q->sandbox != NULL};
 
-        (void)close(our_go); /* its end is our end */
-        in_child(its_go, &job);
+        (void)close(our_go); /* the child must see EOF when the launcher closes it */
+        fill_child_main(its_go, &job);
     }
     *ret = (struct child){
         .pid = pid, .pidfd = pidfd, .go = take_fd(&our_go), .report = take_fd(&our_report)};
     return 0;
 }
 
-static int send_job(const struct child *c, int src, int dst, const char *path)
+static int fill_send_job(const struct child *c, int src, int dst, const char *path)
 {
     const int fds[2] = {src, dst};
     union socket_fds control;
@@ -262,9 +264,11 @@ static int send_job(const struct child *c, int src, int dst, const char *path)
     return sendmsg(c->go, &hdr, MSG_NOSIGNAL) < 0 ? -errno : 0;
 }
 
-/* What a sandbox sees, or a volume, or what an image has: read-only, its ids those of volumes. */
-static int open_source(struct launcher *l, const struct launch_request *q,
-                       const struct creator *creator, int userns, int *ret_lock, struct err *err)
+/* Opens the source as a read-only mount with the ids of volumes: a sandbox's root, another volume,
+ * or an image's directory. */
+static int fill_open_source(struct launcher *l, const struct launch_request *q,
+                            const struct creator *creator, int userns, int *ret_lock,
+                            struct err *err)
 {
     struct mount_attr attr = {.attr_set = MOUNT_ATTR_NOSUID | MOUNT_ATTR_NODEV | MOUNT_ATTR_RDONLY};
     auto_close int dir = FD_NONE;
@@ -278,7 +282,8 @@ static int open_source(struct launcher *l, const struct launch_request *q,
         r = sandbox_dir_peek(l, s, err);
         if (r == 0)
             r = sandbox_dir_whole(s, err);
-        if (r == 0) /* what of the host it shows was opened with its maker's rights */
+        /* parts of the host that the sandbox shows are opened with its creator's rights */
+        if (r == 0)
             r = creator_load(s->dir_fd, KEEP_FILE, s->creator, err);
         if (r == 0)
             r = root_mount_read_only(l, s->creator, q, userns, s, err);
@@ -295,10 +300,10 @@ static int open_source(struct launcher *l, const struct launch_request *q,
     return *ret_lock < 0 ? *ret_lock : volume_data_mount(dir, q->volume_name, &attr, err);
 }
 
-/* That, and where it goes. */
-static int give_job(struct launcher *l, const struct launch_request *q,
-                    const struct creator *creator, const struct child *c, int dir_fd, int *ret_lock,
-                    struct err *err)
+/* Gives the child its id map, the source and the target. */
+static int fill_give_job(struct launcher *l, const struct launch_request *q,
+                         const struct creator *creator, const struct child *c, int dir_fd,
+                         int *ret_lock, struct err *err)
 {
     auto_close int userns = FD_NONE, src = FD_NONE, dst = FD_NONE;
     char path[64];
@@ -311,19 +316,19 @@ static int give_job(struct launcher *l, const struct launch_request *q,
     userns = open(path, O_RDONLY | O_CLOEXEC);
     if (userns < 0)
         return err_errno(err, -errno, "fill a volume: its user namespace");
-    src = open_source(l, q, creator, userns, ret_lock, err);
+    src = fill_open_source(l, q, creator, userns, ret_lock, err);
     if (src < 0)
         return src;
-    dst = make_target(l, dir_fd, err);
+    dst = fill_make_target(l, dir_fd, err);
     if (dst < 0)
         return dst;
-    r = send_job(c, src, dst, q->volume_name != NULL ? "/" : q->volumes[0].target);
+    r = fill_send_job(c, src, dst, q->volume_name != NULL ? "/" : q->volumes[0].target);
     return r < 0 ? err_errno(err, r, "fill a volume") : 0;
 }
 
-/* Whose rights count where the image is a directory of the host's: the sandbox's maker's. */
-static int whose(struct launcher *l, const struct launch_request *q, struct creator *ret,
-                 struct err *err)
+/* Sets the creator whose rights apply if the image is a directory of the host. */
+static int fill_get_creator(struct launcher *l, const struct launch_request *q, struct creator *ret,
+                            struct err *err)
 {
     *ret = (struct creator){.kind = CREATOR_OWNER};
     return l->clients.len == 0 ? 0 : creator_ask(q->client_fd, &l->clients, ret, err);
@@ -337,27 +342,27 @@ int launcher_volume_fill(struct launcher *l, const struct launch_request *q, int
     auto_close int lock = FD_NONE, source_lock = FD_NONE;
     struct child c __attribute__((cleanup(child_done))) = {0, FD_NONE, FD_NONE, FD_NONE};
     struct creator creator;
-    int r = dir < 0 ? dir : whose(l, q, &creator, err);
+    int r = dir < 0 ? dir : fill_get_creator(l, q, &creator, err);
 
     if (r == 0)
         r = volume_check(dir, name, &creator, err);
-    if (r < 0 || !wants_filling(dir))
+    if (r < 0 || !volume_wants_filling(dir))
         return r;
     if (l->fill_count == LAUNCH_FILLS_MAX)
         return err_set(err, -EAGAIN, "%d volumes are being filled already", LAUNCH_FILLS_MAX);
     lock = volume_lock(dir, name, true, NULL);
     if (lock == -EBUSY && faccessat(dir, VOLUME_DATA, F_OK, AT_SYMLINK_NOFOLLOW) == 0)
-        return 0; /* somebody has it mounted, empty as it is */
+        return 0; /* it is mounted, so it stays empty */
     if (lock < 0)
         return err_errno(err, lock, "volume '%s'", name);
-    if (!wants_filling(dir))
-        return 0; /* until a moment ago somebody filled it */
+    if (!volume_wants_filling(dir))
+        return 0; /* another request has just filled it */
     r = disk_check_reserve(l, 0, err);
     if (r == 0)
-        r = start_child(volume_has_disk(dir) ? 0 : disk_reserve_bytes(l), q, &c, err);
+        r = fill_start_child(volume_has_disk(dir) ? 0 : disk_reserve_bytes(l), q, &c, err);
     if (r < 0)
         return r;
-    r = give_job(l, q, &creator, &c, dir, &source_lock, err);
+    r = fill_give_job(l, q, &creator, &c, dir, &source_lock, err);
     if (r < 0) {
         (void)sys_pidfd_send_signal(c.pidfd, SIGKILL);
         while (waitpid(c.pid, NULL, 0) < 0 && errno == EINTR)

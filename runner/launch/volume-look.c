@@ -1,16 +1,16 @@
 /*
- * Owns: one process for each start that has something to look through, and its pipe.
- * Runs in: the launcher; the look itself in that process. Called by: launcher.c.
+ * Searches a directory of root before a sandbox may write to it. No process inside can give a file
+ * set-id bits or capabilities there. But a file that has them keeps them while it is written
+ * through a shared mapping. A user of the host that executes it would act as its owner. So a start
+ * is refused if its sandbox could write to such a file.
  *
- * A look through a directory of root's before a sandbox may write to it. Nothing inside can give a
- * file set-id bits there, or capabilities; but a file that has them keeps them while it is written
- * to through a shared mapping, and a user of the host who can execute it would be its owner then.
- * So a start is refused whose sandbox could write to such a file.
+ * The search walks the mount that the sandbox gets: it contains no other file system, no path leads
+ * out of it, and it shows the owners as the sandbox sees them. The tree may be large, and its file
+ * system may not answer. So a child with a deadline and without locks does it, while the launcher
+ * goes on with the start.
  *
- * What is looked through is the mount that the sandbox gets: no other file system is in it, no path
- * leads out of it, owners are those that the sandbox sees. The tree may be large, and its file
- * system may not answer: it is done by a process with a deadline and without locks, while the
- * launcher goes on with the start.
+ * Owns one child per start that needs a search, and its pipe. Runs in the launcher and in that
+ * child; called by launcher.c.
  */
 #include <errno.h>
 #include <fcntl.h>
@@ -33,20 +33,20 @@
 
 enum {
     LOOK_MS = 3000,
-    SILENT_MS = LOOK_MS + 500, /* the process ends by itself, unless its file system is silent */
-    DEPTH_MAX = 256,           /* a descriptor each */
+    SILENT_MS = LOOK_MS + 500, /* the child exits by itself unless its file system hangs */
+    DEPTH_MAX = 256,           /* one fd per level */
     SHOWN_MAX = 120,           /* bytes of a path in a message */
     SHOWN_TEXT = SHOWN_MAX + 16,
-    PATH_ROOM = (DEPTH_MAX + 2) * 256, /* a name has at most 255 bytes */
+    PATH_ROOM = (DEPTH_MAX + 2) * 256, /* names have at most 255 bytes */
     URGENT = -10,                      /* niceness */
-    NO_ID = 65534, /* what a file shows as its owner whose id the mount does not map */
+    NO_ID = 65534, /* the owner that a file shows if the mount does not map its id */
 };
 
 #define WAYS_OUT "share it read-only (:ro), or a directory without"
 
 /* ---- paths in messages ---- */
 
-/* The end of it, where it is long, and each byte printable. */
+/* Formats the end of a long path, with every byte printable. */
 static const char *path_shown(const char *path, char text[SHOWN_TEXT])
 {
     size_t len = strlen(path), at = 0;
@@ -67,13 +67,13 @@ static const char *path_shown(const char *path, char text[SHOWN_TEXT])
     return text;
 }
 
-/* ---- the look ---- */
+/* ---- the search ---- */
 
 struct look {
-    const char *source; /* borrowed; of the volume that is looked through */
-    uid_t uid;          /* of the sandbox's user, as a file of theirs shows it */
+    const char *source; /* borrowed; of the volume being searched */
+    uid_t uid;          /* of the sandbox's user, as files on the mount show it */
     int64_t end_ms;
-    char path[PATH_ROOM]; /* of what is looked at, below the source */
+    char path[PATH_ROOM]; /* the current file, relative to the source */
     struct err err;
 };
 
@@ -94,7 +94,7 @@ static int look_failed(struct look *k, int code, const char *step)
                      path_shown(k->source, source), step, path_shown(k->path, file));
 }
 
-/* Puts a name at its end. Returns where it ended before. */
+/* Appends a name to k->path. Returns the previous length. */
 static size_t path_push(struct look *k, const char *name)
 {
     const size_t len = strlen(k->path);
@@ -103,22 +103,21 @@ static size_t path_push(struct look *k, const char *name)
     return len;
 }
 
-/*
- * Whether the sandbox could change what is in the file. Its owner's permissions it could give
- * itself (by an ACL without a chmod). The group's bits are the mask of an ACL, whoever that names.
+/* True if the sandbox could change the file's contents. A file's owner could give itself permission
+ * (by an ACL, without chmod). The group bits are the mask of an ACL, so they may apply to anyone.
  */
-static bool could_write(const struct look *k, const struct stat *st)
+static bool sandbox_could_write(const struct look *k, const struct stat *st)
 {
     return st->st_uid == k->uid || (st->st_mode & (S_IWGRP | S_IWOTH)) != 0;
 }
 
-/* Whether or not it can be executed: an ACL can change that, and leaves the set-id bits. path: what
- * get, which follows links or does not, is asked with. */
+/* The file counts even if it is not executable: an ACL can change that and keeps the set-id bits.
+ * get: getxattr or lgetxattr, called with `path`. */
 static int look_at_file(struct look *k, const char *path,
                         ssize_t (*get)(const char *, const char *, void *, size_t),
                         const struct stat *st)
 {
-    if (!S_ISREG(st->st_mode) || !could_write(k, st))
+    if (!S_ISREG(st->st_mode) || !sandbox_could_write(k, st))
         return 0;
     if ((st->st_mode & S_ISUID) != 0)
         return look_refuse(k, -EPERM,
@@ -135,7 +134,8 @@ static int look_at_file(struct look *k, const char *path,
                            "in it is a program with capabilities, which the sandbox could change "
                            "for users of the host: " WAYS_OUT " such files, or take them away "
                            "(setcap -r)");
-    /* ENOENT: it has gone meanwhile. EOVERFLOW would be capabilities, of another namespace. */
+    /* ENOENT: removed meanwhile. EOVERFLOW would mean capabilities of another namespace, so it is
+     * an error. */
     if (errno != ENODATA && errno != EOPNOTSUPP && errno != ENOENT)
         return look_failed(k, -errno, "capabilities of");
     return 0;
@@ -170,21 +170,21 @@ static int look_at_entry(struct look *k, DIR *d, const struct dirent *e, int dep
     return look_at_file(k, e->d_name, lgetxattr, &st);
 }
 
-/* A directory that we may not open as root, because no id of it is mapped, the sandbox may open
- * even less. */
+/* A directory that root here may not open because its owner is unmapped: the sandbox may not open
+ * it either. */
 static int look_not_opened(struct look *k, int at, const char *name, int code)
 {
     struct stat st;
 
-    if (code == -ENOENT || code == -ENOTDIR || code == -ELOOP) /* it has just been changed */
+    if (code == -ENOENT || code == -ENOTDIR || code == -ELOOP) /* changed meanwhile */
         return 0;
     if (code == -EACCES && fstatat(at, name, &st, AT_SYMLINK_NOFOLLOW) == 0 && st.st_uid == NO_ID)
         return 0;
     return look_failed(k, code, "open");
 }
 
-/* The working directory is the one that is looked at: of what is in it an extended attribute is
- * asked for by path. */
+/* Searches a directory. It becomes the cwd, because extended attributes of its files are read by
+ * path. */
 static int look_through(struct look *k, int at, const char *name, int depth)
 {
     auto_ptr(dir_close) DIR *d = dir_open(at, name);
@@ -216,7 +216,7 @@ static int look_through(struct look *k, int at, const char *name, int depth)
     return r;
 }
 
-/* A mount is a directory, or one file. */
+/* The mount is of a directory, or of one file. */
 static int look_at_mount(struct look *k, int mount)
 {
     char path[64];
@@ -233,10 +233,10 @@ static int look_at_mount(struct look *k, int mount)
     return look_at_file(k, path, getxattr, &st);
 }
 
-/* ---- the process ---- */
+/* ---- the child ---- */
 
-/* Answers with a struct err whose code is 0 when there is nothing to refuse. */
-static _Noreturn void in_child(const struct volume_look *all, int answer, pid_t launcher)
+/* Writes a struct err, whose code is 0 if the start is allowed. */
+static _Noreturn void look_child_main(const struct volume_look *all, int answer, pid_t launcher)
 {
     static struct look k;
     int fds[LAUNCH_VOLUMES_MAX + 1];
@@ -246,7 +246,8 @@ static _Noreturn void in_child(const struct volume_look *all, int answer, pid_t 
     (void)signal(SIGINT, SIG_DFL);
     (void)prctl(PR_SET_NAME, "rind-look");
     (void)prctl(PR_SET_PDEATHSIG, SIGKILL);
-    (void)setpriority(PRIO_PROCESS, 0, URGENT); /* the launcher waits for it, and all for that */
+    /* the launcher waits for it, and all clients for the launcher */
+    (void)setpriority(PRIO_PROCESS, 0, URGENT);
     fds[0] = answer;
     for (size_t i = 0; i < all->count; i++)
         fds[i + 1] = all->of[i].mount;
@@ -288,14 +289,14 @@ int volume_look_start(struct launcher *l, struct volume_look *k, struct err *err
     if (pid < 0)
         return err_errno(err, -errno, "volume '%s': look through it", k->of[0].source);
     if (pid == 0)
-        in_child(k, out, self);
+        look_child_main(k, out, self);
     k->pid = pid;
     k->answer = take_fd(&in);
     k->end_ms = clock_mono_ms() + SILENT_MS;
     return 0;
 }
 
-/* -ETIMEDOUT, or -ECHILD when the process has ended without an answer. */
+/* Returns 0, -ETIMEDOUT, or -ECHILD when the child has exited without an answer. */
 static int look_answer(const struct volume_look *k, struct err *ret)
 {
     struct pollfd p = {.fd = k->answer, .events = POLLIN};
@@ -325,7 +326,7 @@ int volume_look_finish(struct launcher *l, const struct creator *c, struct volum
         return err_set(err, r, "volume '%s': its file system has not answered for %d ms",
                        k->of[0].source, SILENT_MS);
     }
-    /* What it has answered it has done: it ends now. */
+    /* An answer is its last action: it exits now. */
     if (r == 0) {
         while (waitpid(k->pid, NULL, 0) < 0 && errno == EINTR)
             ;
@@ -343,7 +344,7 @@ void volume_look_close(struct launcher *l, struct volume_look *k)
         (void)close(take_fd(&k->answer));
     if (k->pid == 0)
         return;
-    /* One that waits in its file system may not even die before that answers. */
+    /* A child that hangs in its file system may not even die before that answers. */
     (void)kill(k->pid, SIGKILL);
     if (waitpid(k->pid, NULL, WNOHANG) == 0)
         removal_keep(l, k->pid, NULL);

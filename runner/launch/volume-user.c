@@ -1,8 +1,10 @@
 /*
- * Who a sandbox's user is, by number, before there is a sandbox: the owner that its volumes are
- * mapped to. Names are looked up in files of the image, whose text is hostile: it is read here, as
- * bytes, and understood in a process of its own that has nothing, may do nothing but write its
- * answer, and is not waited for longer than a moment. Init looks the user up again, inside.
+ * Resolves a sandbox's user to numbers before the sandbox exists: its volumes are mapped to that
+ * owner. Names are looked up in files of the image, whose text is hostile. So the launcher only
+ * reads the bytes. A child without any rights parses them; it can only write its answer, and must
+ * do so before a deadline. Init looks the user up again, inside.
+ *
+ * Runs in the launcher and in that child; called by launcher.c.
  */
 #include <errno.h>
 #include <fcntl.h>
@@ -26,8 +28,8 @@
 
 enum {
     FILE_MAX = 1 << 20, /* bytes of passwd and of group, as in init */
-    ANSWER_MS = 2000,   /* for a megabyte, which takes a millisecond */
-    INSIDE_MAX = 65535, /* a sandbox's ids end here */
+    ANSWER_MS = 2000,   /* parsing a megabyte takes a millisecond */
+    INSIDE_MAX = 65535, /* the highest id of a sandbox */
 };
 
 struct answer {
@@ -45,8 +47,8 @@ static void text_done(struct text *t)
     free(t->data);
 }
 
-/* A file of the image, resolved inside of it. A missing one is empty. */
-static int read_inside(int root, const char *path, struct text *ret, struct err *err)
+/* Reads a file of the image, resolved inside it. A missing file is empty. */
+static int image_read_file(int root, const char *path, struct text *ret, struct err *err)
 {
     auto_close int fd = sys_openat2(root, path, O_RDONLY | O_CLOEXEC | O_NONBLOCK | O_NOCTTY, 0,
                                     RESOLVE_IN_ROOT | RESOLVE_NO_MAGICLINKS);
@@ -61,8 +63,8 @@ static int read_inside(int root, const char *path, struct text *ret, struct err 
     return file_read_fd(fd, FILE_MAX, &ret->data, &ret->len, err);
 }
 
-static void look_up(const char *user, const struct text *passwd, const struct text *group,
-                    struct answer *ret)
+static void lookup_user(const char *user, const struct text *passwd, const struct text *group,
+                        struct answer *ret)
 {
     struct userdb_identity who;
     struct userdb_spec spec;
@@ -77,9 +79,10 @@ static void look_up(const char *user, const struct text *passwd, const struct te
     ret->gid = who.gid;
 }
 
-/* Nothing of the host's is in reach: no descriptor, no right, no system call but write and exit. */
-static _Noreturn void child(int out, uid_t nobody, const char *user, const struct text *passwd,
-                            const struct text *group)
+/* The child has no fd but its pipe, no rights, and no system calls but read, write, exit and
+ * sigreturn. */
+static _Noreturn void lookup_child_main(int out, uid_t nobody, const char *user,
+                                        const struct text *passwd, const struct text *group)
 {
     struct answer a = {.error = -EPERM};
 
@@ -88,14 +91,14 @@ static _Noreturn void child(int out, uid_t nobody, const char *user, const struc
         syscall(SYS_setresgid, nobody, nobody, nobody) == 0 &&
         syscall(SYS_setresuid, nobody, nobody, nobody) == 0 &&
         prctl(PR_SET_SECCOMP, SECCOMP_MODE_STRICT) == 0) {
-        look_up(user, passwd, group, &a);
+        lookup_user(user, passwd, group, &a);
         (void)!write(0, &a, sizeof(a));
     }
     for (;;)
         (void)syscall(SYS_exit, 0);
 }
 
-static int ask(int in, struct answer *ret)
+static int lookup_receive(int in, struct answer *ret)
 {
     struct pollfd p = {.fd = in, .events = POLLIN};
     int r;
@@ -108,8 +111,8 @@ static int ask(int in, struct answer *ret)
     return read(in, ret, sizeof(*ret)) == (ssize_t)sizeof(*ret) ? 0 : -EBADMSG;
 }
 
-static int in_a_child(uid_t nobody, const char *user, const struct text *passwd,
-                      const struct text *group, struct answer *ret)
+static int lookup_in_child(uid_t nobody, const char *user, const struct text *passwd,
+                           const struct text *group, struct answer *ret)
 {
     auto_close int in = FD_NONE, out = FD_NONE;
     int pair[2], r;
@@ -123,9 +126,9 @@ static int in_a_child(uid_t nobody, const char *user, const struct text *passwd,
     if (pid < 0)
         return -errno;
     if (pid == 0)
-        child(out, nobody, user, passwd, group);
+        lookup_child_main(out, nobody, user, passwd, group);
     (void)close(take_fd(&out));
-    r = ask(in, ret);
+    r = lookup_receive(in, ret);
     (void)kill(pid, SIGKILL);
     while (waitpid(pid, NULL, 0) < 0 && errno == EINTR)
         ;
@@ -140,12 +143,12 @@ int volume_user(const struct sandbox *s, int root, const char *user, uint32_t *r
     struct answer a;
     int r;
 
-    r = read_inside(root, "etc/passwd", &passwd, err);
+    r = image_read_file(root, "etc/passwd", &passwd, err);
     if (r == 0)
-        r = read_inside(root, "etc/group", &group, err);
+        r = image_read_file(root, "etc/group", &group, err);
     if (r < 0)
         return r;
-    r = in_a_child(s->ids.base, user, &passwd, &group, &a);
+    r = lookup_in_child(s->ids.base, user, &passwd, &group, &a);
     if (r < 0)
         return err_errno(err, r, "user '%s': look it up", user);
     if (a.error == -ENOENT)

@@ -1,4 +1,5 @@
-/* Named volumes on disk: volume.h. */
+/* Named volumes on disk (volume.h): opening, locking, listing, removing, mounting. Runs in the
+ * launcher. */
 #include "launch/volume.h"
 
 #include <errno.h>
@@ -153,8 +154,8 @@ int volume_data_mount(int dir_fd, const char *name, struct mount_attr *attr, str
     return r < 0 ? err_wrap(err, r, "volume") : r;
 }
 
-/* Makes an empty data/, when there is none. */
-static int make_data(int dir_fd, struct err *err)
+/* Makes an empty data/ if there is none. */
+static int volume_make_data(int dir_fd, struct err *err)
 {
     if (faccessat(dir_fd, VOLUME_DATA, F_OK, AT_SYMLINK_NOFOLLOW) == 0)
         return 0;
@@ -166,8 +167,9 @@ static int make_data(int dir_fd, struct err *err)
     return 0;
 }
 
-/* One with a size is filled before its first use, or never: nobody looks into it for that. */
-static int mark_used(int dir_fd, struct err *err)
+/* A volume with a disk is filled before its first use or never: its contents are not checked for
+ * that. */
+static int volume_mark_used(int dir_fd, struct err *err)
 {
     int fd = openat(dir_fd, VOLUME_FILLED, O_WRONLY | O_CREAT | O_CLOEXEC, 0600);
 
@@ -191,7 +193,7 @@ int named_volume_mount(struct launcher *l, const struct sandbox *s, const struct
     lock = volume_lock(dir, v->source, false, err);
     if (lock < 0)
         return lock;
-    r = volume_has_disk(dir) ? mark_used(dir, err) : make_data(dir, err);
+    r = volume_has_disk(dir) ? volume_mark_used(dir, err) : volume_make_data(dir, err);
     if (r < 0)
         return r;
     if (v->read_only)

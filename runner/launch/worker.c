@@ -1,8 +1,9 @@
 /*
- * Starting workers, which read hostile archives: each in namespaces of its own, as root of a user
- * namespace whose ids are those of the files it works on, with an empty root directory, and with
- * nothing but that tree (image/worker-proto.h). What it may do beyond that is its own filter's to
- * say; what it makes is nobody's until it has ended and somebody has given it a name (layers.c).
+ * Starts workers, which read hostile archives. Each runs in namespaces of its own, as root of a
+ * user namespace that maps the ids of its files. It has an empty root directory and only its tree
+ * (image/worker-proto.h). The worker's own seccomp filter limits it further. What it makes has no
+ * name until it has exited and a layer is committed (layers.c). Runs in the launcher and, until
+ * execveat, in the cloned child.
  */
 #include <errno.h>
 #include <fcntl.h>
@@ -35,17 +36,18 @@
 
 enum {
     WORKS_MAX = 64,
-    WAIT_MS = 5000, /* from SIGKILL to the end */
+    WAIT_MS = 5000, /* from SIGKILL to the exit */
     TREES_MAX = 1 + WORKER_PARENTS_MAX,
     FILES_OPEN = 1024,
     PROCESSES = 64,
-    OUT_OF_THE_WAY = 512, /* above every number that the worker gets */
-    NICENESS = 5,         /* a third of the usual share, for all processes of a worker together */
+    OUT_OF_THE_WAY = 512, /* above every fd number that the worker gets */
+    NICENESS = 5,         /* a third of the default share, for all processes of a worker together */
     WALK_DEPTH = 4096,
 };
-#define MEMORY_MAX (INT64_C(2) << 30) /* where the request names none: imageWorkerMemory's own */
+/* the default of imageWorkerMemory, for requests without a limit */
+#define MEMORY_MAX (INT64_C(2) << 30)
 
-/* ---- what is known of them ---- */
+/* ---- registered workers ---- */
 
 struct work **work_find(struct launcher *l, const char *id)
 {
@@ -56,7 +58,7 @@ struct work **work_find(struct launcher *l, const char *id)
     return at;
 }
 
-static bool has_ended(struct work *w, int timeout_ms)
+static bool work_has_exited(struct work *w, int timeout_ms)
 {
     struct pollfd p = {.fd = w->pidfd, .events = POLLIN};
     siginfo_t info;
@@ -76,28 +78,29 @@ static bool has_ended(struct work *w, int timeout_ms)
 
 int work_wait(struct work *w, struct err *err)
 {
-    if (has_ended(w, 0))
+    if (work_has_exited(w, 0))
         return 0;
     (void)sys_pidfd_send_signal(w->pidfd, SIGKILL);
-    return has_ended(w, WAIT_MS) ? 0 : err_set(err, -EBUSY, "worker %s does not go away", w->id);
+    return work_has_exited(w, WAIT_MS) ? 0
+                                       : err_set(err, -EBUSY, "worker %s does not go away", w->id);
 }
 
 int work_over(struct work *w, struct err *err)
 {
-    if (has_ended(w, 0))
+    if (work_has_exited(w, 0))
         return 0;
     (void)sys_pidfd_send_signal(w->pidfd, SIGKILL);
     return err_set(err, -EAGAIN, "worker %s has not gone yet", w->id);
 }
 
-/* It has ended. */
+/* Frees a worker that has exited. */
 static void work_close(struct launcher *l, struct work *w)
 {
     const int fds[] = {w->pidfd, w->dir_fd, w->opaque_fd};
 
     work_unwatch(w);
     if (w->marker > 0) {
-        (void)kill(w->marker, SIGKILL); /* it is ours until it has been waited for */
+        (void)kill(w->marker, SIGKILL); /* an unreaped child: its pid is not reused */
         while (waitpid(w->marker, NULL, 0) < 0 && errno == EINTR)
             ;
     }
@@ -118,11 +121,11 @@ void work_end(struct launcher *l, struct work **at)
     work_close(l, w);
 }
 
-/* Those that have nothing to leave are only there to be reaped. */
-static void reap(struct launcher *l)
+/* Workers without a layer only need to be reaped. */
+static void works_reap(struct launcher *l)
 {
     for (struct work **at = &l->works; *at != NULL;)
-        if ((*at)->kind != LAUNCH_WORK_LAYER && has_ended(*at, 0))
+        if ((*at)->kind != LAUNCH_WORK_LAYER && work_has_exited(*at, 0))
             work_end(l, at);
         else
             at = &(*at)->next;
@@ -144,23 +147,23 @@ void works_free(struct launcher *l)
 
 /* ---- the trees ---- */
 
-/* What one start of a worker holds until it runs. */
+/* The state of one start, until the worker runs. */
 struct starting {
     struct launcher *l;
     const struct launch_request *q;
     struct work *work;    /* owned */
-    uid_t base;           /* the host's id of the ids' first */
-    int trees[TREES_MAX]; /* owned; the one it works on first */
+    uid_t base;           /* the host id of inside id 0 */
+    int trees[TREES_MAX]; /* owned; the first one is the worker's own */
     size_t tree_count;
-    struct root_sources layers; /* owned; what an overlay is made of */
-    int upper;                  /* owned; a directory to look for opaque ones in, or FD_NONE */
-    int disk;                   /* owned; the mount that this one is in, or FD_NONE */
+    struct root_sources layers; /* owned; the layers of an overlay */
+    int upper;                  /* owned; a directory to search for opaque ones, or FD_NONE */
+    int disk;                   /* owned; the mount that `upper` is in, or FD_NONE */
     int userns, control[2];     /* owned */
-    int lock;                   /* owned; of the cgroups */
+    int lock;                   /* owned; work_cgroup_lock */
     int tasks[CGROUP_TASKS_MAX], task_count; /* owned; v1 cgroups to enter */
 };
 
-static int add_tree(struct starting *st, int dir, bool read_only, struct err *err)
+static int starting_add_tree(struct starting *st, int dir, bool read_only, struct err *err)
 {
     struct mount_attr attr = {.attr_set = MOUNT_ATTR_NOSUID | MOUNT_ATTR_NODEV |
                                           (read_only ? MOUNT_ATTR_RDONLY : 0)};
@@ -175,7 +178,7 @@ static int add_tree(struct starting *st, int dir, bool read_only, struct err *er
     return 0;
 }
 
-/* Nothing, where there is nothing to work on. */
+/* An empty tree, for a worker without files. */
 static int tree_none(struct starting *st, struct err *err)
 {
     auto_close int fs = sys_fsopen("tmpfs");
@@ -198,16 +201,16 @@ static int tree_layer(struct starting *st, struct err *err)
 
     r = layer_make(st->l, st->q->id, &st->work->dir_fd, &tree, err);
     if (r == 0)
-        r = add_tree(st, tree, false, err);
+        r = starting_add_tree(st, tree, false, err);
     for (size_t i = 0; r == 0 && i < st->q->image_layer_count; i++) {
         auto_close int parent = layer_open(st->l, st->q->image_layers[i], err);
 
-        r = parent < 0 ? parent : add_tree(st, parent, true, err);
+        r = parent < 0 ? parent : starting_add_tree(st, parent, true, err);
     }
     return r;
 }
 
-/* The layers as one tree, with the ids that they have on disk. */
+/* The layers as one tree, with their ids on disk. */
 static int tree_image(struct starting *st, struct err *err)
 {
     struct root_sources *s = &st->layers;
@@ -216,7 +219,7 @@ static int tree_image(struct starting *st, struct err *err)
     if (st->q->image_layer_count == 1) {
         auto_close int only = layer_open(st->l, st->q->image_layers[0], err);
 
-        return only < 0 ? only : add_tree(st, only, true, err);
+        return only < 0 ? only : starting_add_tree(st, only, true, err);
     }
     r = root_add_image_layers(st->l, st->q, FD_NONE, s, err);
     if (r == 0)
@@ -227,7 +230,7 @@ static int tree_image(struct starting *st, struct err *err)
     return 0;
 }
 
-static int open_upper(struct starting *st, struct sandbox *s, struct err *err)
+static int starting_open_upper(struct starting *st, struct sandbox *s, struct err *err)
 {
     int r = sandbox_dir_peek(st->l, s, err);
 
@@ -243,13 +246,13 @@ static int open_upper(struct starting *st, struct sandbox *s, struct err *err)
 static int tree_upper(struct starting *st, struct err *err)
 {
     struct sandbox *s = sandbox_new(st->q->sandbox);
-    int r = s != NULL ? open_upper(st, s, err) : err_errno(err, -ENOMEM, "worker");
+    int r = s != NULL ? starting_open_upper(st, s, err) : err_errno(err, -ENOMEM, "worker");
 
     sandbox_free(s);
-    return r < 0 ? r : add_tree(st, st->upper, true, err);
+    return r < 0 ? r : starting_add_tree(st, st->upper, true, err);
 }
 
-/* What a sandbox is started on, with the ids that it has there. */
+/* The layers that a sandbox is started with, with its ids. */
 static int tree_lowers(struct starting *st, struct err *err)
 {
     auto_close int userns = FD_NONE;
@@ -272,12 +275,12 @@ static int tree_changes(struct starting *st, struct err *err)
     return r < 0 ? r : tree_lowers(st, err);
 }
 
-/* As it is started, with its own layer as the topmost of those that are only read. */
+/* The tree that a sandbox is started with, its writable layer as the topmost read-only one. */
 static int tree_root(struct starting *st, struct err *err)
 {
     struct mount_attr attr = {.attr_set = MOUNT_ATTR_RDONLY | MOUNT_ATTR_NODEV};
     struct sandbox *s = sandbox_new(st->q->sandbox);
-    int r = s != NULL ? open_upper(st, s, err) : err_errno(err, -ENOMEM, "worker");
+    int r = s != NULL ? starting_open_upper(st, s, err) : err_errno(err, -ENOMEM, "worker");
 
     sandbox_free(s);
     if (r == 0)
@@ -287,7 +290,7 @@ static int tree_root(struct starting *st, struct err *err)
     if (r == 0)
         r = tree_lowers(st, err);
     if (st->upper >= 0)
-        (void)close(take_fd(&st->upper)); /* the overlay shows what is opaque */
+        (void)close(take_fd(&st->upper)); /* the overlay hides what opaque directories hide */
     return r;
 }
 
@@ -297,12 +300,12 @@ static int (*const tree_steps[LAUNCH_WORK_MAX])(struct starting *st, struct err 
     [LAUNCH_WORK_ROOT] = tree_root,   [LAUNCH_WORK_CHANGES] = tree_changes,
 };
 
-/* ---- the process, until it is the worker ---- */
+/* ---- the child, until it executes the worker ---- */
 
-/* The directories of an upper layer that hide what lies below them: the mark is only for us to see.
- * The tree is hostile, so no link is followed; where it does not stand still, what is gone
- * meanwhile, or no directory any more, hides nothing. */
-static int list_opaque(int dir, char *path, size_t len, unsigned depth, int out)
+/* Lists the opaque directories of an upper layer, because only the launcher can read the xattr. The
+ * tree is hostile, so no link is followed. If it changes meanwhile, a path that is removed or no
+ * directory any more is skipped. */
+static int upper_list_opaque(int dir, char *path, size_t len, unsigned depth, int out)
 {
     char value[2];
     auto_ptr(dir_close) DIR *d = dir_take(dir);
@@ -329,17 +332,17 @@ static int list_opaque(int dir, char *path, size_t len, unsigned depth, int out)
             return -errno;
         (void)snprintf(path + len, WORKER_PATH_MAX + 1 - len, "%s%s", len > 0 ? "/" : "",
                        e->d_name);
-        r = list_opaque(fd, path, len + (len > 0) + n, depth + 1, out);
+        r = upper_list_opaque(fd, path, len + (len > 0) + n, depth + 1, out);
         path[len] = '\0';
     }
-    return r == 0 && errno != 0 ? -errno : r; /* what has not been read may hide something */
+    return r == 0 && errno != 0 ? -errno : r; /* an unread directory may contain opaque ones */
 }
 
-/* The step that failed, with errno set, or NULL. */
-static const char *look_for_opaque(struct starting *st)
+/* Returns the step that failed, with errno set, or NULL. */
+static const char *starting_list_opaque(struct starting *st)
 {
     char path[WORKER_PATH_MAX + 1] = "";
-    int r = list_opaque(dup(st->upper), path, 0, 0, st->work->opaque_fd);
+    int r = upper_list_opaque(dup(st->upper), path, 0, 0, st->work->opaque_fd);
 
     if (r == 0 && lseek(st->work->opaque_fd, 0, SEEK_SET) < 0)
         r = -errno;
@@ -350,7 +353,7 @@ static const char *look_for_opaque(struct starting *st)
                               : "look for opaque directories";
 }
 
-static int empty_root(void)
+static int worker_empty_root(void)
 {
     if (mount(NULL, "/", NULL, MS_REC | MS_PRIVATE, NULL) < 0 ||
         mount("rind", "/tmp", "tmpfs", MS_NOSUID | MS_NODEV | MS_NOEXEC, "size=4k,mode=0555") < 0 ||
@@ -361,7 +364,7 @@ static int empty_root(void)
     return 0;
 }
 
-static int bound_resources(void)
+static int worker_set_rlimits(void)
 {
     static const struct {
         __rlimit_resource_t resource;
@@ -380,8 +383,8 @@ static int bound_resources(void)
     return 0;
 }
 
-/* Its descriptors at their places, and no other. Returns the program's. */
-static int place_fds(struct starting *st, int opaque)
+/* Moves its fds to their numbers and closes all others. Returns the program's fd. */
+static int worker_place_fds(struct starting *st, int opaque)
 {
     const int first[] = {st->l->null_fd, st->l->null_fd, st->l->null_fd,
                          st->control[1], st->trees[0],   opaque};
@@ -414,12 +417,10 @@ static int become_root_inside(int userns)
     return 0;
 }
 
-/*
- * Whatever wants the CPU beside it comes first. By niceness, because sandboxes are in no cgroup
- * that divides the CPU unless they have a limit of it; and of its session's as a whole, because a
- * kernel with autogroups divides it among sessions.
- */
-static void give_way(void)
+/* Lowers the worker's CPU priority. By niceness, because only sandboxes with a CPU limit are in a
+ * CPU cgroup. And by that of its session, because a kernel with autogroup divides the CPU among
+ * sessions. */
+static void worker_lower_priority(void)
 {
     char text[16];
 
@@ -439,7 +440,7 @@ static void reset_signals(void)
     (void)sigprocmask(SIG_SETMASK, &none, NULL);
 }
 
-static const char *child_steps(struct starting *st, char *parents, size_t size)
+static const char *worker_child_steps(struct starting *st, char *parents, size_t size)
 {
     static char name[] = "rind-rootfs", word[] = "worker";
     char *argv[] = {name, word, parents, NULL};
@@ -450,17 +451,17 @@ static const char *child_steps(struct starting *st, char *parents, size_t size)
     (void)snprintf(parents, size, "%zu", st->tree_count - 1);
     if (cgroup_enter(st->tasks, st->task_count) < 0)
         return "enter its cgroups";
-    step = st->upper >= 0 ? look_for_opaque(st) : NULL;
+    step = st->upper >= 0 ? starting_list_opaque(st) : NULL;
     if (step != NULL)
         return step;
-    give_way();
-    if (empty_root() < 0)
+    worker_lower_priority();
+    if (worker_empty_root() < 0)
         return "make an empty root";
-    if (bound_resources() < 0)
+    if (worker_set_rlimits() < 0)
         return "bound its resources";
     if (become_root_inside(st->userns) < 0)
         return "enter its user namespace";
-    program = place_fds(st, st->work->opaque_fd);
+    program = worker_place_fds(st, st->work->opaque_fd);
     if (program < 0)
         return "place its descriptors";
     if (prctl(PR_SET_PDEATHSIG, SIGKILL, 0, 0, 0) < 0 || prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0) < 0)
@@ -469,8 +470,8 @@ static const char *child_steps(struct starting *st, char *parents, size_t size)
     return "execute it";
 }
 
-/* What went wrong is told as the worker itself would. */
-static _Noreturn void child(struct starting *st)
+/* Reports a failed step as the worker itself would. */
+static _Noreturn void worker_child_main(struct starting *st)
 {
     struct worker_msg m = {.type = WORKER_FAILED};
     char parents[16];
@@ -478,7 +479,7 @@ static _Noreturn void child(struct starting *st)
     const char *step;
 
     reset_signals();
-    step = child_steps(st, parents, sizeof(parents));
+    step = worker_child_steps(st, parents, sizeof(parents));
     m.code = errno > 0 ? -errno : -EIO;
     (void)snprintf(m.text, sizeof(m.text), "start the worker: %s: %s", step, strerror(-m.code));
     if (worker_msg_send(control, &m, FD_NONE, NULL) < 0)
@@ -488,7 +489,7 @@ static _Noreturn void child(struct starting *st)
 
 /* ---- starting ---- */
 
-static int start_process(struct starting *st, struct err *err)
+static int starting_clone(struct starting *st, struct err *err)
 {
     struct clone_args args = {.flags = CLONE_NEWNS | CLONE_NEWPID | CLONE_NEWNET | CLONE_NEWIPC |
                                        CLONE_NEWUTS | CLONE_NEWCGROUP | CLONE_PIDFD,
@@ -506,7 +507,7 @@ static int start_process(struct starting *st, struct err *err)
     (void)sigprocmask(SIG_SETMASK, &all, &old);
     pid = sys_clone3(&args);
     if (pid == 0)
-        child(st);
+        worker_child_main(st);
     (void)sigprocmask(SIG_SETMASK, &old, NULL);
     if (pid < 0)
         return err_errno(err, pid, "clone a worker");
@@ -514,11 +515,11 @@ static int start_process(struct starting *st, struct err *err)
     return 0;
 }
 
-static int prepare_cgroup(struct starting *st, struct err *err)
+static int starting_prepare_cgroup(struct starting *st, struct err *err)
 {
     int r;
 
-    /* One that a killed launcher left can have been dying still when this one started. */
+    /* A worker left by a killed launcher may still have been exiting when this launcher started. */
     works_cgroup_sweep(st->l);
     r = st->lock = work_cgroup_lock(st->l);
     if (r < 0)
@@ -529,12 +530,12 @@ static int prepare_cgroup(struct starting *st, struct err *err)
                : cgroup_open_tasks(st->work->cgroup, st->tasks, &st->task_count, err);
 }
 
-static int prepare(struct starting *st, struct err *err)
+static int starting_prepare(struct starting *st, struct err *err)
 {
     int r = st->q->work == LAUNCH_WORK_LAYER ? disk_check_reserve(st->l, 0, err) : 0;
 
     if (r == 0)
-        r = prepare_cgroup(st, err);
+        r = starting_prepare_cgroup(st, err);
     if (r < 0)
         return r;
 
@@ -584,7 +585,7 @@ int launcher_worker(struct launcher *l, const struct launch_request *q, struct l
 
     if (l->worker_exe < 0)
         return err_set(err, -EOPNOTSUPP, "worker: there is no program for it");
-    reap(l);
+    works_reap(l);
     if (*work_find(l, q->id) != NULL)
         return err_set(err, -EEXIST, "worker %s exists", q->id);
     if (l->work_count == WORKS_MAX)
@@ -595,9 +596,9 @@ int launcher_worker(struct launcher *l, const struct launch_request *q, struct l
     st.work->pidfd = st.work->dir_fd = st.work->opaque_fd = FD_NONE;
     st.work->kind = q->work;
     (void)snprintf(st.work->id, sizeof(st.work->id), "%s", q->id);
-    r = prepare(&st, err);
+    r = starting_prepare(&st, err);
     if (r == 0)
-        r = start_process(&st, err);
+        r = starting_clone(&st, err);
     if (r == 0 && q->work == LAUNCH_WORK_LAYER)
         r = work_watch(l, st.work, (uint64_t)(q->bytes > 0 ? q->bytes : 0), err);
     if (r == 0) {

@@ -17,58 +17,58 @@
 
 enum { LOOPBACK_INDEX = 1, DNS_PORT = 53, HTTP_PORT = 80, HTTPS_PORT = 443 };
 
-/* One rule as it grows. */
+/* A rule under construction. */
 struct rule {
     struct nft_expr x[NFT_EXPRS_MAX];
     size_t count;
 };
 
-static void put(struct rule *r, struct nft_expr x)
+static void rule_put(struct rule *r, struct nft_expr x)
 {
-    assert(r->count + 1 < NFT_EXPRS_MAX); /* what is left out would match more */
+    assert(r->count + 1 < NFT_EXPRS_MAX); /* a dropped expression would make the rule match more */
     r->x[r->count++] = x;
 }
 
-static void match(struct rule *r, const void *data, uint32_t len)
+static void rule_match(struct rule *r, const void *data, uint32_t len)
 {
     struct nft_expr x = {.kind = X_CMP, .op = NFT_CMP_EQ, .reg = NFT_REG32_00, .len = len};
 
     (void)memcpy(x.data, data, len);
-    put(r, x);
+    rule_put(r, x);
 }
 
-static void match_meta(struct rule *r, uint32_t key, const void *data, uint32_t len)
+static void rule_match_meta(struct rule *r, uint32_t key, const void *data, uint32_t len)
 {
-    put(r, (struct nft_expr){.kind = X_META, .key = key, .reg = NFT_REG32_00});
-    match(r, data, len);
+    rule_put(r, (struct nft_expr){.kind = X_META, .key = key, .reg = NFT_REG32_00});
+    rule_match(r, data, len);
 }
 
-static void match_proto(struct rule *r, uint8_t proto)
+static void rule_match_proto(struct rule *r, uint8_t proto)
 {
-    match_meta(r, NFT_META_L4PROTO, &proto, 1);
+    rule_match_meta(r, NFT_META_L4PROTO, &proto, 1);
 }
 
-static void match_port(struct rule *r, uint16_t port)
+static void rule_match_port(struct rule *r, uint16_t port)
 {
     const uint8_t be[2] = {(uint8_t)(port >> 8), (uint8_t)port};
 
-    put(r, (struct nft_expr){.kind = X_PAYLOAD,
-                             .key = NFT_PAYLOAD_TRANSPORT_HEADER,
-                             .op = 2,
-                             .len = 2,
-                             .reg = NFT_REG32_00});
-    match(r, be, 2);
+    rule_put(r, (struct nft_expr){.kind = X_PAYLOAD,
+                                  .key = NFT_PAYLOAD_TRANSPORT_HEADER,
+                                  .op = 2,
+                                  .len = 2,
+                                  .reg = NFT_REG32_00});
+    rule_match(r, be, 2);
 }
 
-static void match_to(struct rule *r, const uint8_t *bytes, uint8_t family, unsigned prefix)
+static void rule_match_to(struct rule *r, const uint8_t *bytes, uint8_t family, unsigned prefix)
 {
     assert(r->count + NFT_MATCH_TO < NFT_EXPRS_MAX);
     r->count += nft_match_to(r->x + r->count, family, bytes, prefix);
 }
 
-static void add(struct nft *n, const char *chain, struct rule *r, struct nft_expr last)
+static void rule_add(struct nft *n, const char *chain, struct rule *r, struct nft_expr last)
 {
-    put(r, last);
+    rule_put(r, last);
     r->x[r->count] = (struct nft_expr){.kind = X_END};
     nft_add_rule(n, chain, r->x);
     *r = (struct rule){.count = 0};
@@ -80,34 +80,34 @@ static const struct nft_expr reset = {.kind = X_REJECT, .key = NFT_REJECT_TCP_RS
 static const struct nft_expr prohibited = {
     .kind = X_REJECT, .key = NFT_REJECT_ICMPX_UNREACH, .op = NFT_REJECT_ICMPX_ADMIN_PROHIBITED};
 
-static void redirect(struct nft *n, const char *chain, struct rule *r, uint16_t port)
+static void rule_redirect(struct nft *n, const char *chain, struct rule *r, uint16_t port)
 {
-    put(r, (struct nft_expr){.kind = X_PORT, .op = port, .reg = NFT_REG32_00});
-    add(n, chain, r, (struct nft_expr){.kind = X_REDIR, .reg = NFT_REG32_00});
+    rule_put(r, (struct nft_expr){.kind = X_PORT, .op = port, .reg = NFT_REG32_00});
+    rule_add(n, chain, r, (struct nft_expr){.kind = X_REDIR, .reg = NFT_REG32_00});
 }
 
-/* What both chains leave alone. */
-static void add_spared(struct nft *n, const char *chain, const struct egress_net *e)
+/* Accepts what both chains leave alone. */
+static void table_add_spared(struct nft *n, const char *chain, const struct egress_net *e)
 {
     static const uint8_t loop4[4] = {127}, loop6[16] = {[15] = 1};
     const uint32_t mark = EGRESS_MARK;
     struct rule r = {.count = 0};
 
-    match_meta(&r, NFT_META_MARK, &mark, sizeof(mark));
-    add(n, chain, &r, accept_);
-    match_to(&r, loop4, 4, 8);
-    add(n, chain, &r, accept_);
-    match_to(&r, loop6, 6, 128);
-    add(n, chain, &r, accept_);
+    rule_match_meta(&r, NFT_META_MARK, &mark, sizeof(mark));
+    rule_add(n, chain, &r, accept_);
+    rule_match_to(&r, loop4, 4, 8);
+    rule_add(n, chain, &r, accept_);
+    rule_match_to(&r, loop6, 6, 128);
+    rule_add(n, chain, &r, accept_);
     if (!e->link)
         return;
-    match_to(&r, e->pool4.bytes, 4, e->pool4.prefix);
-    add(n, chain, &r, accept_);
-    match_to(&r, e->pool6.bytes, 6, e->pool6.prefix);
-    add(n, chain, &r, accept_);
+    rule_match_to(&r, e->pool4.bytes, 4, e->pool4.prefix);
+    rule_add(n, chain, &r, accept_);
+    rule_match_to(&r, e->pool6.bytes, 6, e->pool6.prefix);
+    rule_add(n, chain, &r, accept_);
 }
 
-static void add_nat(struct nft *n, const struct egress_net *e)
+static void table_add_nat(struct nft *n, const struct egress_net *e)
 {
     static const char chain[] = "redirect";
     struct rule r = {.count = 0};
@@ -117,20 +117,20 @@ static void add_nat(struct nft *n, const struct egress_net *e)
                                          .hook = NF_INET_LOCAL_OUT,
                                          .priority = NF_IP_PRI_NAT_DST});
     if (e->link) {
-        match_to(&r, e->gateway4.bytes, 4, 32);
-        match_proto(&r, NET_TCP);
-        match_port(&r, EGRESS_PROXY_PORT);
-        redirect(n, chain, &r, EGRESS_TCP_PORT);
+        rule_match_to(&r, e->gateway4.bytes, 4, 32);
+        rule_match_proto(&r, NET_TCP);
+        rule_match_port(&r, EGRESS_PROXY_PORT);
+        rule_redirect(n, chain, &r, EGRESS_TCP_PORT);
     }
-    add_spared(n, chain, e);
-    match_proto(&r, NET_UDP);
-    match_port(&r, DNS_PORT);
-    redirect(n, chain, &r, EGRESS_DNS_PORT);
-    match_proto(&r, NET_TCP);
-    redirect(n, chain, &r, EGRESS_TCP_PORT);
+    table_add_spared(n, chain, e);
+    rule_match_proto(&r, NET_UDP);
+    rule_match_port(&r, DNS_PORT);
+    rule_redirect(n, chain, &r, EGRESS_DNS_PORT);
+    rule_match_proto(&r, NET_TCP);
+    rule_redirect(n, chain, &r, EGRESS_TCP_PORT);
 }
 
-static void add_filter(struct nft *n, const struct egress_net *e)
+static void table_add_filter(struct nft *n, const struct egress_net *e)
 {
     static const uint16_t kept[] = {HTTP_PORT, HTTPS_PORT, DNS_PORT};
     static const uint8_t left[] = {NET_UDP, IPPROTO_ICMP, IPPROTO_ICMPV6};
@@ -138,30 +138,31 @@ static void add_filter(struct nft *n, const struct egress_net *e)
     const bool open = e->table == EGRESS_TABLE_OPEN;
     struct rule r = {.count = 0};
 
-    /* Behind nat: what was redirected goes to loopback here. */
+    /* After nat: redirected packets go to loopback here. */
     nft_add_chain(n, &(struct nft_chain){.name = chain,
                                          .type = "filter",
                                          .hook = NF_INET_LOCAL_OUT,
                                          .priority = NF_IP_PRI_FILTER});
-    add_spared(n, chain, e);
-    /* Connections that were there before the table, and what conntrack takes for nothing. */
-    match_proto(&r, NET_TCP);
-    add(n, chain, &r, reset);
-    /* HTTP/3 would go past the rules for HTTPS; clients fall back to TCP. Questions for names were
-     * redirected, unless conntrack knows their flow from elsewhere. */
+    table_add_spared(n, chain, e);
+    /* Resets connections that are older than the table, and packets that conntrack calls invalid.
+     */
+    rule_match_proto(&r, NET_TCP);
+    rule_add(n, chain, &r, reset);
+    /* HTTP/3 would bypass the rules for HTTPS; clients fall back to TCP. DNS queries were
+     * redirected, unless conntrack knows their flow from before. */
     for (size_t i = 0; open && i < sizeof(kept) / sizeof(kept[0]); i++) {
-        match_proto(&r, NET_UDP);
-        match_port(&r, kept[i]);
-        add(n, chain, &r, prohibited);
+        rule_match_proto(&r, NET_UDP);
+        rule_match_port(&r, kept[i]);
+        rule_add(n, chain, &r, prohibited);
     }
     for (size_t i = 0; open && i < sizeof(left) / sizeof(left[0]); i++) {
-        match_proto(&r, left[i]);
-        add(n, chain, &r, accept_);
+        rule_match_proto(&r, left[i]);
+        rule_add(n, chain, &r, accept_);
     }
-    add(n, chain, &r, drop);
+    rule_add(n, chain, &r, drop);
 }
 
-static int try_make(int nft, const struct egress_net *e, bool again, struct err *err)
+static int table_try_make(int nft, const struct egress_net *e, bool again, struct err *err)
 {
     auto_nft struct nft n;
 
@@ -169,12 +170,13 @@ static int try_make(int nft, const struct egress_net *e, bool again, struct err 
     if (again)
         nft_delete_table(&n);
     nft_add_table(&n);
-    add_nat(&n, e);
-    add_filter(&n, e);
+    table_add_nat(&n, e);
+    table_add_filter(&n, e);
     return nft_commit(&n, nft, err);
 }
 
-/* So that a connect() gets as far as the table: without a way out there would be no route. */
+/* Adds or removes a default route to loopback. Without a route, connect() would fail before it
+ * reaches the table. */
 static int route_to_loopback(int route, int family, bool add, struct err *err)
 {
     static const uint8_t source4[4] = {127, 0, 0, 1};
@@ -196,7 +198,7 @@ static int route_to_loopback(int route, int family, bool add, struct err *err)
     return r < 0 ? err_errno(err, r, "egress: route of IPv%d to loopback", family) : 0;
 }
 
-static int remove_table(int route, int nft, const struct egress_net *e, struct err *err)
+static int table_remove(int route, int nft, const struct egress_net *e, struct err *err)
 {
     auto_nft struct nft n;
     int r;
@@ -219,10 +221,10 @@ int egress_make(int route, int nft, const struct egress_net *e, struct err *err)
     int r;
 
     if (e->table == EGRESS_TABLE_NONE)
-        return remove_table(route, nft, e, err);
-    r = try_make(nft, e, true, err);
+        return table_remove(route, nft, e, err);
+    r = table_try_make(nft, e, true, err);
     if (r == -ENOENT)
-        r = try_make(nft, e, false, err);
+        r = table_try_make(nft, e, false, err);
     if (r == -ENOENT)
         return err_set(err, -EOPNOTSUPP,
                        "egress: this kernel's nftables cannot redirect (NFT_NAT, NFT_REDIR, "

@@ -21,17 +21,16 @@
 
 enum { PATH_BYTES = 128, MARK_BYTES = 32 };
 
-/*
- * For IPv4 each interface has its own switch. For IPv6 "forwarding" counts for all only, and makes
- * the host deaf to router advertisements; "force_forwarding" (Linux 6.17) is the one like IPv4's.
- */
-static void path_of(char path[PATH_BYTES], const char *ifname, int family)
+/* IPv4 has a switch per interface. IPv6's "forwarding" takes effect for all interfaces only, and
+ * makes the host ignore router advertisements. "force_forwarding" (Linux 6.17) is per interface
+ * like IPv4's. */
+static void switch_path(char path[PATH_BYTES], const char *ifname, int family)
 {
     (void)snprintf(path, PATH_BYTES, "/proc/sys/net/ipv%d/conf/%s/%s", family, ifname,
                    family == 4 ? "forwarding" : "force_forwarding");
 }
 
-static int read_switch(const char *path)
+static int switch_read(const char *path)
 {
     auto_close int fd = open(path, O_RDONLY | O_CLOEXEC);
     char text[8] = "";
@@ -48,7 +47,7 @@ bool forward_all(int family)
     char path[PATH_BYTES];
 
     (void)snprintf(path, sizeof(path), "/proc/sys/net/ipv%d/conf/all/forwarding", family);
-    return read_switch(path) == 1;
+    return switch_read(path) == 1;
 }
 
 int forward_get(const char *ifname, int family)
@@ -57,8 +56,8 @@ int forward_get(const char *ifname, int family)
 
     if (family == 6 && forward_all(6))
         return 1;
-    path_of(path, ifname, family);
-    return read_switch(path);
+    switch_path(path, ifname, family);
+    return switch_read(path);
 }
 
 int forward_set(const char *ifname, int family, bool on, struct err *err)
@@ -66,7 +65,7 @@ int forward_set(const char *ifname, int family, bool on, struct err *err)
     char path[PATH_BYTES];
     int r;
 
-    path_of(path, ifname, family);
+    switch_path(path, ifname, family);
     r = file_poke_at(AT_FDCWD, path, on ? "1" : "0");
     if (r == -ENOENT && family == 6)
         return err_set(err, -EOPNOTSUPP,
@@ -89,7 +88,8 @@ int forward_mark(int sock, const char *ifname, int family, bool on, struct err *
 
     if (link.ifi_index == 0)
         return err_errno(err, -ENODEV, "mark %s", ifname);
-    /* By its index, as no two of a namespace can have the same name, and names change. */
+    /* The mark contains the index: a name must be unique in the namespace, and interface names
+     * change. */
     (void)snprintf(mark, sizeof(mark), "%s%d", family == 4 ? MARK4 : MARK6, link.ifi_index);
     nlreq_init(&q);
     nlreq_add(&q, on ? RTM_NEWLINKPROP : RTM_DELLINKPROP,
@@ -109,14 +109,14 @@ struct marks {
     void *data;
 };
 
-static bool begins(const struct nlattr *a, const char *text)
+static bool attr_begins(const struct nlattr *a, const char *text)
 {
     const size_t len = strlen(text);
 
     return nla_len(a) > (int)len && memcmp(nla_data(a), text, len) == 0;
 }
 
-static int on_link(const struct nlmsghdr *h, void *data)
+static int on_link_marks(const struct nlmsghdr *h, void *data)
 {
     const struct marks *m = data;
     struct nlmsghdr *own = (struct nlmsghdr *)(uintptr_t)h;
@@ -136,9 +136,9 @@ static int on_link(const struct nlmsghdr *h, void *data)
     {
         if (nla_type(a) != IFLA_ALT_IFNAME)
             continue;
-        if (begins(a, MARK4))
+        if (attr_begins(a, MARK4))
             m->fn(ifname, 4, m->data);
-        else if (begins(a, MARK6))
+        else if (attr_begins(a, MARK6))
             m->fn(ifname, 6, m->data);
     }
     return 0;
@@ -152,5 +152,5 @@ int forward_each_mark(int sock, forward_mark_fn *fn, void *data, struct err *err
 
     nlreq_init(&q);
     nlreq_add(&q, RTM_GETLINK, NLM_F_DUMP, &any, sizeof(any));
-    return nlreq_send(&q, sock, on_link, &m, NULL, err);
+    return nlreq_send(&q, sock, on_link_marks, &m, NULL, err);
 }

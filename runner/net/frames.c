@@ -9,7 +9,7 @@
 #include "net/ruleset.h"
 
 enum {
-    PRIORITY = -500, /* in front of what else may be there */
+    PRIORITY = -500, /* before other chains */
     REG = NFT_REG32_00,
 };
 
@@ -24,7 +24,7 @@ static const struct nft_expr rules[][4] = {
 };
 /* clang-format on */
 
-static int try_add(int sock, const char *link, bool table, bool again, struct err *err)
+static int frames_try_add(int sock, const char *link, bool table, bool again, struct err *err)
 {
     auto_nft struct nft n;
 
@@ -45,12 +45,12 @@ static int try_add(int sock, const char *link, bool table, bool again, struct er
 
 int frames_add(int sock, const char *link, struct err *err)
 {
-    int r = try_add(sock, link, false, false, err);
+    int r = frames_try_add(sock, link, false, false, err);
 
     if (r == -ENOENT)
-        r = try_add(sock, link, true, false, err);
+        r = frames_try_add(sock, link, true, false, err);
     if (r == -EEXIST)
-        r = try_add(sock, link, false, true, err);
+        r = frames_try_add(sock, link, false, true, err);
     if (r == -ENOENT || r == -EOPNOTSUPP || r == -EAFNOSUPPORT)
         return err_set(
             err, -EOPNOTSUPP,

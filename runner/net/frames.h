@@ -1,24 +1,25 @@
 #pragma once
 
 /*
- * What may come out of a link whose other end is administered from inside (net_box's admin): frames
- * that are IPv4 or IPv6, which the table of ruleset.h then judges. Whatever else (ARP, VLANs, MPLS,
- * protocols of old networks, that modules of the host may listen to) ends at the host's end of the
- * link. A link that is not administered from inside sends nothing else.
+ * Filters the frames that come out of a link whose peer is administered inside (net_box's admin).
+ * Only IPv4 and IPv6 pass, to be filtered by the table of ruleset.h. All other frames (ARP, VLANs,
+ * MPLS, protocols of old networks for which the host may have modules) are dropped at the host's
+ * end. Other links send only IP anyway.
  *
- * One table of the family netdev, of the name NET_TABLE, with a chain for each such link, which the
- * kernel may take away along with it.
+ * One table of the family netdev, named NET_TABLE, with a chain per such link; the kernel may
+ * remove a chain with its link.
  */
 
-#include <netinet/in.h> /* in front of the kernel's headers of the same names */
+#include <netinet/in.h> /* must come before the kernel's headers of the same names */
 
 struct err;
 
-/* For a link that is there, before anything inside can send. It may have been there before. */
+/* Adds the chain of an existing link, before a process inside can send. Replaces an existing chain.
+ */
 int frames_add(int sock, const char *link, struct err *err);
-/* Whether its rules are there: 1, 0, or a negative errno. */
+/* Returns 1 if its rules exist, 0 if not, or a negative errno. */
 int frames_has(int sock, const char *link, struct err *err);
-/* What is not there is no error. */
+/* Removes the chain; a missing one is no error. */
 int frames_remove(int sock, const char *link, struct err *err);
-/* The table, when no sandbox is left. */
+/* Removes the table, when no sandbox is left. */
 int frames_remove_all(int sock, struct err *err);

@@ -1,5 +1,5 @@
-/* What is asked of the host, and changed of it, for networks: where packets leave, that replies
- * come in there, and where late ones end. */
+/* What networks need from the host, and change on it: the uplink, forwarding of replies, and routes
+ * that catch late packets. Runs in the launcher; called by net.c and restore.c. */
 #include <errno.h>
 #include <linux/netlink.h>
 #include <linux/rtnetlink.h>
@@ -16,9 +16,9 @@
 #include "net/ruleset.h"
 #include "net/watch.h"
 
-/* ---- where packets leave ---- */
+/* ---- the uplink ---- */
 
-static int on_answer(const struct nlmsghdr *h, void *data)
+static int on_route_reply(const struct nlmsghdr *h, void *data)
 {
     struct route route;
     int r = route_parse(h, &route);
@@ -28,7 +28,7 @@ static int on_answer(const struct nlmsghdr *h, void *data)
     return r < 0 ? r : 0;
 }
 
-static int on_mtu(const struct nlmsghdr *h, void *data)
+static int on_link_reply(const struct nlmsghdr *h, void *data)
 {
     struct uplink *u = data;
     const struct nlattr *mtu, *name;
@@ -59,14 +59,14 @@ int host_find_uplink(const struct net *n, const struct net_addr *to, struct upli
     nlreq_init(&q);
     nlreq_add(&q, RTM_GETROUTE, NLM_F_ACK, &m, sizeof(m));
     nl_put(&q, RTA_DST, to->bytes, v4 ? 4 : 16);
-    r = nlreq_send(&q, n->route, on_answer, &u.index, NULL, NULL);
+    r = nlreq_send(&q, n->route, on_route_reply, &u.index, NULL, NULL);
     nlreq_done(&q);
     nlreq_init(&q);
-    if (r < 0 || u.index <= 1) /* loopback: an address of the host's own */
+    if (r < 0 || u.index <= 1) /* loopback: an address of the host itself */
         return -ENOENT;
     get.ifi_index = u.index;
     nlreq_add(&q, RTM_GETLINK, NLM_F_ACK, &get, sizeof(get));
-    r = nlreq_send(&q, n->route, on_mtu, &u, NULL, NULL);
+    r = nlreq_send(&q, n->route, on_link_reply, &u, NULL, NULL);
     if (r < 0)
         return r;
     *ret = u;
@@ -87,15 +87,15 @@ void host_watch_uplink(struct net *n, int ifindex)
 
 /* ---- forwarding ---- */
 
-static void say(const struct net *n, const char *name, int family, bool on)
+static void host_report_forwarding(const struct net *n, const char *name, int family, bool on)
 {
     if (n->config.forwards != NULL)
         n->config.forwards(n->config.forwards_data, name, family, on);
 }
 
-/* Replies come in at the uplink: they are forwarded, and nothing else that was not before. Where it
- * is switched on by us it is marked and guarded, whenever we end. */
-static int forward_on(struct net *n, const char *name, int family, struct err *err)
+/* Enables forwarding for an interface if it is off, as replies arrive there. Before it is switched
+ * on, the interface is marked and guarded, so that a crash at any moment is safe. */
+static int interface_forward_on(struct net *n, const char *name, int family, struct err *err)
 {
     int now = forward_get(name, family), r;
 
@@ -110,7 +110,7 @@ static int forward_on(struct net *n, const char *name, int family, struct err *e
     if (r < 0)
         (void)forward_mark(n->route, name, family, false, NULL);
     else
-        say(n, name, family, true);
+        host_report_forwarding(n, name, family, true);
     return r;
 }
 
@@ -119,8 +119,8 @@ int host_forward_to(struct net *n, const struct net_addr *to, struct err *err)
     struct uplink up;
 
     if (host_find_uplink(n, to, &up) < 0)
-        return 0; /* there is no way there now: the sandbox finds that out itself */
-    return forward_on(n, up.name, to->family, err);
+        return 0; /* no route now: the sandbox gets an error itself */
+    return interface_forward_on(n, up.name, to->family, err);
 }
 
 int host_forward(struct net *n, const struct net_box *box, struct err *err)
@@ -155,7 +155,7 @@ struct marked {
     unsigned count;
 };
 
-static void on_mark(const char *name, int family, void *data)
+static void on_forward_mark(const char *name, int family, void *data)
 {
     struct marked *m = data;
 
@@ -165,25 +165,25 @@ static void on_mark(const char *name, int family, void *data)
     m->list[m->count++].family = family;
 }
 
-/* Those whose forwarding rind has switched on, whichever process it was. */
+/* Finds the interfaces whose forwarding any rind process has switched on. */
 static struct marked find_marked(const struct net *n)
 {
     struct marked m = {.count = 0};
 
-    (void)forward_each_mark(n->route, on_mark, &m, NULL);
+    (void)forward_each_mark(n->route, on_forward_mark, &m, NULL);
     return m;
 }
 
-static void switch_off(const struct net *n, const struct marked *m)
+static void marked_switch_off(const struct net *n, const struct marked *m)
 {
     for (unsigned i = 0; i < m->count; i++) {
         const char *name = m->list[i].name;
         const int family = m->list[i].family;
 
-        /* Whoever has switched it on for all meant this one, too. */
+        /* The switch for all interfaces covers this one, too. */
         if (!forward_all(family) && forward_get(name, family) == 1 &&
             forward_set(name, family, false, NULL) == 0)
-            say(n, name, family, false);
+            host_report_forwarding(n, name, family, false);
     }
 }
 
@@ -191,17 +191,17 @@ void host_forward_off(const struct net *n)
 {
     const struct marked m = find_marked(n);
 
-    switch_off(n, &m);
+    marked_switch_off(n, &m);
     for (unsigned i = 0; i < m.count; i++)
         (void)forward_mark(n->route, m.list[i].name, m.list[i].family, false, NULL);
 }
 
-/* The marks stay: they say what is to be switched on again. */
+/* The marks stay: they tell what to switch on again. */
 void host_forward_pause(const struct net *n)
 {
     const struct marked m = find_marked(n);
 
-    switch_off(n, &m);
+    marked_switch_off(n, &m);
 }
 
 int host_forward_resume(const struct net *n, struct err *err)
@@ -212,12 +212,13 @@ int host_forward_resume(const struct net *n, struct err *err)
     for (unsigned i = 0; i < m.count; i++) {
         const char *name = m.list[i].name;
         const int family = m.list[i].family;
-        int r = ruleset_guard(n->nft, name, err); /* it may have been taken away alone */
+        /* the guard may be missing while the mark exists */
+        int r = ruleset_guard(n->nft, name, err);
 
         if (r == 0 && forward_get(name, family) == 0) {
             r = forward_set(name, family, true, err);
             if (r == 0)
-                say(n, name, family, true);
+                host_report_forwarding(n, name, family, true);
         }
         if (r < 0 && first == 0)
             first = r;
@@ -244,7 +245,7 @@ unsigned host_guarded(const struct net *n, char names[2 * UPLINKS_MAX][NET_LINK_
     return m.count;
 }
 
-/* ---- those of an earlier rind ---- */
+/* ---- interfaces of an earlier rind ---- */
 
 static bool is_marked(const struct marked *m, const char *name)
 {
@@ -260,11 +261,12 @@ struct unmarked {
 };
 
 /*
- * A guard without a mark is one of a rind that knew no marks: it switched on what it guarded, and
- * at the end switched off both families of that. Nothing else says so any more once the table goes,
- * and then the interface would forward for everybody, for good.
+ * Marks an interface that has a guard but no mark. An earlier rind without marks switched on
+ * forwarding where it had a guard, for both families, and switched it off at its end. Only the
+ * table records this. Without a mark the interface would forward for everyone forever once the
+ * table is removed.
  */
-static void on_guard(const char *name, void *data)
+static void on_table_guard(const char *name, void *data)
 {
     const struct unmarked *u = data;
 
@@ -277,16 +279,15 @@ void host_mark_guarded(const struct net *n)
 {
     struct unmarked u = {.net = n, .marked = find_marked(n)};
 
-    (void)ruleset_each_guard(n->nft, on_guard, &u, NULL);
+    (void)ruleset_each_guard(n->nft, on_table_guard, &u, NULL);
 }
 
 /* ---- black holes ---- */
 
-/*
- * What comes for a sandbox that has just ended, such as a reply to the last thing that it asked,
- * finds no link any more: it ends here, and does not go out by the host's default route.
- */
-static int put_hole(const struct net *n, uint16_t type, uint16_t flags, const struct net_rule *pool)
+/* Adds or removes a blackhole route for a pool. A late packet to an ended sandbox, such as a reply,
+ * finds no link any more. It is dropped here instead of leaving by the host's default route. */
+static int route_set_blackhole(const struct net *n, uint16_t type, uint16_t flags,
+                               const struct net_rule *pool)
 {
     const bool v4 = pool->family == 4;
     const struct rtmsg m = {.rtm_family = (unsigned char)(v4 ? AF_INET : AF_INET6),
@@ -307,10 +308,10 @@ static int put_hole(const struct net *n, uint16_t type, uint16_t flags, const st
 
 int host_make_holes(struct net *n, const struct net_box *box, struct err *err)
 {
-    int r = put_hole(n, RTM_NEWROUTE, NLM_F_CREATE | NLM_F_EXCL, &n->pool4);
+    int r = route_set_blackhole(n, RTM_NEWROUTE, NLM_F_CREATE | NLM_F_EXCL, &n->pool4);
 
     if (r == 0 && box->route6)
-        r = put_hole(n, RTM_NEWROUTE, NLM_F_CREATE | NLM_F_EXCL, &n->pool6);
+        r = route_set_blackhole(n, RTM_NEWROUTE, NLM_F_CREATE | NLM_F_EXCL, &n->pool6);
     return r < 0 ? err_errno(err, r, "network: black hole for ended sandboxes") : 0;
 }
 
@@ -319,7 +320,7 @@ struct holes {
     unsigned count;
 };
 
-static int on_hole(const struct nlmsghdr *h, void *data)
+static int on_blackhole_route(const struct nlmsghdr *h, void *data)
 {
     struct holes *holes = data;
     struct route route;
@@ -340,8 +341,8 @@ void host_fill_holes(const struct net *n)
 
         nlreq_init(&q);
         nlreq_add(&q, RTM_GETROUTE, NLM_F_DUMP, &m, sizeof(m));
-        (void)nlreq_send(&q, n->route, on_hole, &holes, NULL, NULL);
+        (void)nlreq_send(&q, n->route, on_blackhole_route, &holes, NULL, NULL);
     }
     for (unsigned i = 0; i < holes.count; i++)
-        (void)put_hole(n, RTM_DELROUTE, 0, &holes.list[i]);
+        (void)route_set_blackhole(n, RTM_DELROUTE, 0, &holes.list[i]);
 }

@@ -17,14 +17,15 @@
 
 enum {
     NAMES_MAX = 4096, /* bytes of the list of tables */
-    TRIES = 8,        /* it changes between two questions */
+    TRIES = 8,        /* the table may change between the two queries */
 };
 
-/* What differs between the two. */
+/* The differences between IPv4 and IPv6. */
 static const struct legacy {
     const char *program, *names;
     int family, level;
-    size_t entry, match, target_at, next_at; /* an entry's size, its part that matches addresses */
+    /* size of an entry, and of its part that matches addresses */
+    size_t entry, match, target_at, next_at;
 } both[] = {
     {"iptables-legacy", "/proc/net/ip_tables_names", AF_INET, IPPROTO_IP, sizeof(struct ipt_entry),
      sizeof(struct ipt_ip), offsetof(struct ipt_entry, target_offset),
@@ -34,7 +35,7 @@ static const struct legacy {
      offsetof(struct ip6t_entry, next_offset)},
 };
 
-/* Both ask in the same words, and begin an entry with the part that matches. */
+/* Both use the same requests, and an entry begins with its address match. */
 static_assert(sizeof(struct ipt_getinfo) == sizeof(struct ip6t_getinfo) &&
                   sizeof(struct ipt_get_entries) == sizeof(struct ip6t_get_entries) &&
                   (int)IPT_SO_GET_INFO == (int)IP6T_SO_GET_INFO &&
@@ -43,8 +44,8 @@ static_assert(sizeof(struct ipt_getinfo) == sizeof(struct ip6t_getinfo) &&
 
 static const char filter[] = "filter";
 
-/* Asking for a table that is not there would make it: so its name is looked for first. */
-static int has_filter(const struct legacy *l, struct err *err)
+/* Querying a missing table would create it, so the list of tables is read first. */
+static int table_has_filter(const struct legacy *l, struct err *err)
 {
     auto_close int fd = open(l->names, O_RDONLY | O_CLOEXEC);
     auto_free char *text = NULL;
@@ -63,8 +64,8 @@ static int has_filter(const struct legacy *l, struct err *err)
     return 0;
 }
 
-/* *ret: the rules, to be freed; info says where chains begin. */
-static int read_table(const struct legacy *l, struct ipt_getinfo *info,
+/* *ret: the rules, to be freed; info has the offsets of the chains. */
+static int table_read(const struct legacy *l, struct ipt_getinfo *info,
                       struct ipt_get_entries **ret, struct err *err)
 {
     auto_close int fd = socket(l->family, SOCK_RAW | SOCK_CLOEXEC, IPPROTO_RAW);
@@ -97,9 +98,9 @@ static int read_table(const struct legacy *l, struct ipt_getinfo *info,
     return err_errno(err, -EAGAIN, "rules of %s", l->program);
 }
 
-/* Whether a rule refuses all that comes to it: it matches everything, and its target is DROP, as
- * the policy's is, or REJECT. */
-static bool refuses(const struct legacy *l, const char *rule, size_t target_at, size_t size)
+/* True if a rule refuses every packet: it matches everything, and its target is DROP, like a
+ * policy's, or REJECT. */
+static bool rule_refuses(const struct legacy *l, const char *rule, size_t target_at, size_t size)
 {
     static const char any[sizeof(struct ip6t_ip6)];
     struct xt_standard_target target;
@@ -113,8 +114,8 @@ static bool refuses(const struct legacy *l, const char *rule, size_t target_at, 
            (target.target.u.user.name[0] == '\0' && target.verdict == -NF_DROP - 1);
 }
 
-/* FORWARD, up to its policy, which is its last rule. */
-static bool drops(const struct legacy *l, const struct ipt_getinfo *info, const char *rules)
+/* Walks FORWARD up to its policy, which is its last rule. */
+static bool table_drops(const struct legacy *l, const struct ipt_getinfo *info, const char *rules)
 {
     size_t at = info->hook_entry[NF_INET_FORWARD];
 
@@ -125,7 +126,7 @@ static bool drops(const struct legacy *l, const struct ipt_getinfo *info, const 
         (void)memcpy(&next, rules + at + l->next_at, sizeof(next));
         if (next < l->entry || next > info->size - at)
             return false;
-        if (refuses(l, rules + at, target_at, next))
+        if (rule_refuses(l, rules + at, target_at, next))
             return true;
         at += next;
     }
@@ -137,13 +138,13 @@ int legacy_foreign_drop(char text[LEGACY_TEXT_MAX], struct err *err)
     for (size_t i = 0; i < sizeof(both) / sizeof(both[0]); i++) {
         auto_free struct ipt_get_entries *rules = NULL;
         struct ipt_getinfo info;
-        int r = has_filter(&both[i], err);
+        int r = table_has_filter(&both[i], err);
 
         if (r == 1)
-            r = read_table(&both[i], &info, &rules, err);
+            r = table_read(&both[i], &info, &rules, err);
         if (r < 0)
             return r;
-        if (rules == NULL || !drops(&both[i], &info, (const char *)rules->entrytable))
+        if (rules == NULL || !table_drops(&both[i], &info, (const char *)rules->entrytable))
             continue;
         (void)snprintf(text, LEGACY_TEXT_MAX, "%s %s FORWARD", both[i].program, filter);
         return 1;

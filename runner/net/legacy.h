@@ -1,9 +1,7 @@
 #pragma once
 
-/*
- * The rules of iptables-legacy and ip6tables-legacy, which nftables does not know of: only what
- * doctor says of them.
- */
+/* The rules of iptables-legacy and ip6tables-legacy, which nftables does not list. Used by `rind
+ * doctor` only. */
 
 #include <stddef.h>
 
@@ -14,6 +12,5 @@ enum {
     LEGACY_SIZE_MAX = 64 << 20, /* bytes of one table's rules; more: -E2BIG */
 };
 
-/* As watch_foreign_drop, of the chains FORWARD in their tables filter. Makes no table that is not
- * there. */
+/* Like watch_foreign_drop, for the FORWARD chains of the filter tables. Never creates a table. */
 int legacy_foreign_drop(char text[LEGACY_TEXT_MAX], struct err *err);

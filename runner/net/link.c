@@ -22,23 +22,24 @@
 enum {
     MAC_LEN = 6,
     FLAGS_UP = IFF_UP | IFF_NOARP,
-    FLAGS_CHANGED = IFF_UP | IFF_NOARP | IFF_MULTICAST, /* there is nobody to be told */
-    GEN_MODE_NONE = 1,                                  /* IN6_ADDR_GEN_MODE_NONE */
-    LOUD_MAX = 256,                                     /* links taken down at a time */
-    ALIAS_MAX = 255,                                    /* bytes of an alias, IFALIASZ - 1 */
+    /* IFF_MULTICAST is cleared: there are no neighbours */
+    FLAGS_CHANGED = IFF_UP | IFF_NOARP | IFF_MULTICAST,
+    GEN_MODE_NONE = 1, /* IN6_ADDR_GEN_MODE_NONE */
+    LOUD_MAX = 256,    /* links taken down at a time */
+    ALIAS_MAX = 255,   /* bytes of an alias, IFALIASZ - 1 */
 };
 
 #define CLOSED_ALIAS "closed by rind: "
 
-/* Locally administered; the slot makes it one of its kind for who reads a capture. */
-static void make_mac(uint8_t mac[MAC_LEN], uint32_t slot)
+/* A locally administered address; the slot makes it recognizable in a packet capture. */
+static void link_make_mac(uint8_t mac[MAC_LEN], uint32_t slot)
 {
     const uint8_t bytes[MAC_LEN] = {0x02, 'r', 'n', 'd', (uint8_t)(slot >> 8), (uint8_t)slot};
 
     (void)memcpy(mac, bytes, sizeof(bytes));
 }
 
-static void begin_link(struct nlreq *q, uint16_t type, uint16_t flags, int index, uint32_t set)
+static void link_begin(struct nlreq *q, uint16_t type, uint16_t flags, int index, uint32_t set)
 {
     const struct ifinfomsg link = {.ifi_family = AF_UNSPEC,
                                    .ifi_index = index,
@@ -48,41 +49,42 @@ static void begin_link(struct nlreq *q, uint16_t type, uint16_t flags, int index
     nlreq_add(q, type, flags | NLM_F_ACK, &link, sizeof(link));
 }
 
-static void put_end(struct nlreq *q, const char *name, const uint8_t mac[MAC_LEN], uint32_t mtu)
+static void veth_put_end(struct nlreq *q, const char *name, const uint8_t mac[MAC_LEN],
+                         uint32_t mtu)
 {
     nl_put_string(q, IFLA_IFNAME, name);
     nl_put(q, IFLA_ADDRESS, mac, MAC_LEN);
     nl_put_u32(q, IFLA_MTU, mtu);
 }
 
-/* Both ends at once; the peer never was anywhere but in its namespace. */
-static void put_veth(struct nlreq *q, const struct link_config *c, int ns_fd)
+/* Makes both ends at once; the peer is created in its namespace. */
+static void veth_put(struct nlreq *q, const struct link_config *c, int ns_fd)
 {
     const struct ifinfomsg none = {.ifi_family = AF_UNSPEC};
     struct nlattr *info, *data, *peer;
     uint8_t mac[MAC_LEN];
 
-    make_mac(mac, c->box->slot);
-    begin_link(q, RTM_NEWLINK, NLM_F_CREATE | NLM_F_EXCL, 0, 0);
-    put_end(q, c->box->link, mac, c->box->mtu);
+    link_make_mac(mac, c->box->slot);
+    link_begin(q, RTM_NEWLINK, NLM_F_CREATE | NLM_F_EXCL, 0, 0);
+    veth_put_end(q, c->box->link, mac, c->box->mtu);
     info = nl_nest(q, IFLA_LINKINFO);
     nl_put_string(q, IFLA_INFO_KIND, "veth");
     data = nl_nest(q, IFLA_INFO_DATA);
     peer = nl_nest(q, VETH_INFO_PEER);
     nl_append(q, &none, sizeof(none));
-    put_end(q, NET_INSIDE, mac, c->box->mtu);
+    veth_put_end(q, NET_INSIDE, mac, c->box->mtu);
     nl_put_u32(q, IFLA_NET_NS_FD, (uint32_t)ns_fd);
     nl_nest_end(q, peer);
     nl_nest_end(q, data);
     nl_nest_end(q, info);
 }
 
-/* No addresses of its own making; on the host's side the settings that a router needs. */
-static void put_settings(struct nlreq *q, const char *name, bool host, bool forward)
+/* No automatic addresses; the host's end gets the settings of a router. */
+static void link_put_settings(struct nlreq *q, const char *name, bool host, bool forward)
 {
     struct nlattr *spec, *family, *conf;
 
-    begin_link(q, RTM_SETLINK, 0, 0, 0);
+    link_begin(q, RTM_SETLINK, 0, 0, 0);
     nl_put_string(q, IFLA_IFNAME, name);
     spec = nl_nest(q, IFLA_AF_SPEC);
     family = nl_nest(q, AF_INET6);
@@ -103,14 +105,15 @@ static void put_settings(struct nlreq *q, const char *name, bool host, bool forw
     nl_nest_end(q, spec);
 }
 
-static void put_up(struct nlreq *q, const char *name)
+static void link_put_up(struct nlreq *q, const char *name)
 {
-    begin_link(q, RTM_SETLINK, 0, 0, FLAGS_UP);
+    link_begin(q, RTM_SETLINK, 0, 0, FLAGS_UP);
     nl_put_string(q, IFLA_IFNAME, name);
 }
 
-/* One of a pair: /31 (RFC 3021) or /127 (RFC 6164); no duplicate can be there. */
-static void put_address(struct nlreq *q, int index, const struct net_addr *a)
+/* Adds an address of a pair: /31 (RFC 3021) or /127 (RFC 6164), without duplicate address
+ * detection. */
+static void link_put_address(struct nlreq *q, int index, const struct net_addr *a)
 {
     const bool v4 = a->family == 4;
     const struct ifaddrmsg addr = {.ifa_family = v4 ? AF_INET : AF_INET6,
@@ -141,7 +144,7 @@ static void put_default_route(struct nlreq *q, int index, const struct net_addr 
 
 /* ---- indices ---- */
 
-static int on_link(const struct nlmsghdr *h, void *data)
+static int on_link_index(const struct nlmsghdr *h, void *data)
 {
     const struct ifinfomsg *link = nlmsg_data(h);
 
@@ -151,24 +154,24 @@ static int on_link(const struct nlmsghdr *h, void *data)
     return 0;
 }
 
-static void put_get(struct nlreq *q, const char *name)
+static void link_put_get(struct nlreq *q, const char *name)
 {
-    begin_link(q, RTM_GETLINK, 0, 0, 0);
+    link_begin(q, RTM_GETLINK, 0, 0, 0);
     nl_put_string(q, IFLA_IFNAME, name);
 }
 
-/* ---- the two sides ---- */
+/* ---- the two ends ---- */
 
-static int make_both(int sock, int ns_fd, const struct link_config *c, int *ret_index,
-                     struct err *err)
+static int link_make_both(int sock, int ns_fd, const struct link_config *c, int *ret_index,
+                          struct err *err)
 {
     auto_nlreq struct nlreq q;
 
     nlreq_init(&q);
-    put_veth(&q, c, ns_fd);
-    put_settings(&q, c->box->link, true, c->forward);
-    put_get(&q, c->box->link);
-    return nlreq_send(&q, sock, on_link, ret_index, NULL, err);
+    veth_put(&q, c, ns_fd);
+    link_put_settings(&q, c->box->link, true, c->forward);
+    link_put_get(&q, c->box->link);
+    return nlreq_send(&q, sock, on_link_index, ret_index, NULL, err);
 }
 
 static int set_up_host(int sock, const struct link_config *c, int index, struct err *err)
@@ -176,12 +179,12 @@ static int set_up_host(int sock, const struct link_config *c, int index, struct 
     auto_nlreq struct nlreq q;
 
     nlreq_init(&q);
-    put_up(&q, c->box->link);
-    put_address(&q, index, &c->box->gateway4);
-    /* Each IPv6 route of the host makes the next link slower to come up: the kernel walks them all.
+    link_put_up(&q, c->box->link);
+    link_put_address(&q, index, &c->box->gateway4);
+    /* Each IPv6 route of the host slows down the next link's set-up: the kernel walks all of them.
      */
     if (c->box->route6)
-        put_address(&q, index, &c->box->gateway6);
+        link_put_address(&q, index, &c->box->gateway6);
     return nlreq_send(&q, sock, NULL, NULL, NULL, err);
 }
 
@@ -191,39 +194,39 @@ static int set_up_inside(int inside, const struct link_config *c, struct err *er
     int index = 0, r;
 
     nlreq_init(&q);
-    put_settings(&q, NET_INSIDE, false, false);
-    put_up(&q, NET_INSIDE);
-    put_get(&q, NET_INSIDE);
-    r = nlreq_send(&q, inside, on_link, &index, NULL, err);
+    link_put_settings(&q, NET_INSIDE, false, false);
+    link_put_up(&q, NET_INSIDE);
+    link_put_get(&q, NET_INSIDE);
+    r = nlreq_send(&q, inside, on_link_index, &index, NULL, err);
     if (r < 0)
         return r;
     nlreq_done(&q);
     nlreq_init(&q);
-    put_address(&q, index, &c->box->box4);
+    link_put_address(&q, index, &c->box->box4);
     put_default_route(&q, index, &c->box->gateway4);
     if (c->box->route6) {
-        put_address(&q, index, &c->box->box6);
+        link_put_address(&q, index, &c->box->box6);
         put_default_route(&q, index, &c->box->gateway6);
     }
     return nlreq_send(&q, inside, NULL, NULL, NULL, err);
 }
 
-/* type: RTM_GETLINK or RTM_DELLINK. -ENODEV: there is none. */
-static int by_name(int sock, uint16_t type, const char *name, struct err *err)
+/* type: RTM_GETLINK or RTM_DELLINK. -ENODEV: there is no such link. */
+static int link_request_by_name(int sock, uint16_t type, const char *name, struct err *err)
 {
     auto_nlreq struct nlreq q;
 
     nlreq_init(&q);
-    begin_link(&q, type, 0, 0, 0);
+    link_begin(&q, type, 0, 0, 0);
     nl_put_string(&q, IFLA_IFNAME, name);
     return nlreq_send(&q, sock, NULL, NULL, NULL, err);
 }
 
-/* One that an ended sandbox left and the kernel has not got round to: takes some 20 ms. 0 also when
- * there is none. */
+/* Deletes a link whose sandbox has ended but which the kernel has not removed yet; takes some 20
+ * ms. Returns 0 also when there is none. */
 static int delete_link(int sock, const char *name, struct err *err)
 {
-    int r = by_name(sock, RTM_DELLINK, name, err);
+    int r = link_request_by_name(sock, RTM_DELLINK, name, err);
 
     return r == -ENODEV ? 0 : r;
 }
@@ -239,7 +242,7 @@ bool link_lingers(uint32_t slot)
     char name[NET_LINK_MAX];
 
     link_name(slot, name);
-    return sock >= 0 && by_name(sock, RTM_GETLINK, name, NULL) == 0;
+    return sock >= 0 && link_request_by_name(sock, RTM_GETLINK, name, NULL) == 0;
 }
 
 int link_erase(uint32_t slot, struct err *err)
@@ -259,12 +262,13 @@ int link_add(int sock, int inside, int ns_fd, const struct link_config *c, int *
 {
     int index = 0, r;
 
-    r = make_both(sock, ns_fd, c, &index, err);
+    r = link_make_both(sock, ns_fd, c, &index, err);
     if (r == -EEXIST) {
-        /* Of a sandbox that had the slot before: it has ended, or we would not have the slot. */
+        /* The link of the slot's previous sandbox, which has ended: the slot would not be free
+         * otherwise. */
         r = delete_link(sock, c->box->link, err);
         if (r == 0)
-            r = make_both(sock, ns_fd, c, &index, err);
+            r = link_make_both(sock, ns_fd, c, &index, err);
     }
     if (r < 0)
         return err_wrap(err, r, "make link %s", c->box->link);
@@ -280,15 +284,15 @@ int link_add(int sock, int inside, int ns_fd, const struct link_config *c, int *
 
 /* ---- closed and open ---- */
 
-static void put_alias(struct nlreq *q, const char *name, const char *alias)
+static void link_put_alias(struct nlreq *q, const char *name, const char *alias)
 {
-    begin_link(q, RTM_SETLINK, 0, 0, 0);
+    link_begin(q, RTM_SETLINK, 0, 0, 0);
     nl_put_string(q, IFLA_IFNAME, name);
     nl_put(q, IFLA_IFALIAS, alias, strlen(alias));
 }
 
-/* The alias is a message of its own, behind: the kernel sets it in front of the flags, and one that
- * it has no memory for would keep the link up. */
+/* The alias is set by a second message. In the same message the kernel would set it before the
+ * flags, and a failed allocation would leave the link up. */
 int link_close(int sock, const char *name, const char *why, struct err *err)
 {
     const struct ifinfomsg down = {.ifi_family = AF_UNSPEC, .ifi_change = IFF_UP};
@@ -301,10 +305,10 @@ int link_close(int sock, const char *name, const char *why, struct err *err)
     nlreq_init(&q);
     nlreq_add(&q, RTM_SETLINK, NLM_F_ACK, &down, sizeof(down));
     nl_put_string(&q, IFLA_IFNAME, name);
-    put_alias(&q, name, alias);
+    link_put_alias(&q, name, alias);
     r = nlreq_send(&q, sock, NULL, NULL, &index, err);
     if (r == -ENODEV || (r < 0 && index == 1))
-        return 0; /* there is none; or it is down, and only does not say so */
+        return 0; /* there is no link; or it is down, and only the alias failed */
     return r < 0 ? err_wrap(err, r, "take link %s down", name) : 0;
 }
 
@@ -333,26 +337,26 @@ int link_is_closed(int sock, const char *name, struct err *err)
     int r;
 
     nlreq_init(&q);
-    put_get(&q, name);
+    link_put_get(&q, name);
     r = nlreq_send(&q, sock, on_alias, &closed, NULL, err);
     return r == -ENODEV ? 0 : r < 0 ? r : closed;
 }
 
-/* IPv4 addresses outlive it that a link goes down. What it says of itself goes last: whoever is cut
- * off before has it as closed still. */
+/* IPv4 addresses survive a link's going down. The alias is cleared last: after a failure before
+ * that, the link still counts as closed. */
 int link_open(int sock, const struct net_box *box, struct err *err)
 {
     auto_nlreq struct nlreq q;
     int r;
 
     nlreq_init(&q);
-    put_up(&q, box->link);
+    link_put_up(&q, box->link);
     if (box->route6)
-        put_address(&q, box->ifindex, &box->gateway6);
-    put_alias(&q, box->link, "");
+        link_put_address(&q, box->ifindex, &box->gateway6);
+    link_put_alias(&q, box->link, "");
     r = nlreq_send(&q, sock, NULL, NULL, NULL, err);
     if (r == -ENODEV || r == -EEXIST)
-        return 0; /* its sandbox has ended, or taken it away; or it is as it is to be */
+        return 0; /* its sandbox has ended or has removed it; or it is up already */
     return r < 0 ? err_wrap(err, r, "link %s", box->link) : 0;
 }
 
@@ -389,7 +393,7 @@ int link_count_closed(int sock, char name[static NET_LINK_MAX], struct err *err)
     return r < 0 ? r : all.count;
 }
 
-/* ---- silence ---- */
+/* ---- taking links down ---- */
 
 struct loud {
     int index[LOUD_MAX];
@@ -414,7 +418,7 @@ static int on_loud(const struct nlmsghdr *h, void *data)
     return 0;
 }
 
-static int take_down(int sock, int index)
+static int link_take_down(int sock, int index)
 {
     const struct ifinfomsg down = {
         .ifi_family = AF_UNSPEC, .ifi_index = index, .ifi_change = IFF_UP};
@@ -424,7 +428,7 @@ static int take_down(int sock, int index)
     nlreq_init(&q);
     nlreq_add(&q, RTM_SETLINK, NLM_F_ACK, &down, sizeof(down));
     r = nlreq_send(&q, sock, NULL, NULL, NULL, NULL);
-    return r == -ENODEV ? 0 : r; /* the kernel was faster */
+    return r == -ENODEV ? 0 : r; /* the kernel has removed it meanwhile */
 }
 
 int link_silence_all(int sock, struct err *err)
@@ -441,7 +445,7 @@ int link_silence_all(int sock, struct err *err)
         nlreq_add(&q, RTM_GETLINK, NLM_F_DUMP, &any, sizeof(any));
         r = nlreq_send(&q, sock, on_loud, &all, NULL, err);
         for (unsigned i = 0; r == 0 && i < all.count; i++)
-            r = take_down(sock, all.index[i]);
+            r = link_take_down(sock, all.index[i]);
     } while (r == 0 && all.count == LOUD_MAX);
     return r;
 }
@@ -452,7 +456,7 @@ int link_set_mtu(int sock, const char *name, uint32_t mtu, struct err *err)
     int r;
 
     nlreq_init(&q);
-    begin_link(&q, RTM_SETLINK, 0, 0, 0);
+    link_begin(&q, RTM_SETLINK, 0, 0, 0);
     nl_put_string(&q, IFLA_IFNAME, name);
     nl_put_u32(&q, IFLA_MTU, mtu);
     r = nlreq_send(&q, sock, NULL, NULL, NULL, err);
@@ -469,7 +473,7 @@ int link_deafen(const char *name, struct err *err)
 
         (void)snprintf(path, sizeof(path), "/proc/sys/net/ipv6/conf/%s/%s", name, switches[i]);
         r = file_poke_at(AT_FDCWD, path, "0");
-        if (r < 0 && r != -ENOENT) /* a host without IPv6 hears nothing of it */
+        if (r < 0 && r != -ENOENT) /* a host without IPv6 has no such switch */
             return err_errno(err, r, "link %s: %s", name, switches[i]);
     }
     return 0;

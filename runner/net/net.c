@@ -32,9 +32,9 @@
 #include "net/watch.h"
 
 enum {
-    ROUTES_MAX = 1 << 20, /* of the host; a full table of the internet has as many */
-    MTU_MIN = 1280,       /* of IPv6 */
-    LOCK_TRY_MS = 5,      /* between two tries */
+    ROUTES_MAX = 1 << 20, /* of the host; a full internet routing table has about as many */
+    MTU_MIN = 1280,       /* the minimum of IPv6 */
+    LOCK_TRY_MS = 5,      /* between two attempts */
 };
 
 int net_new(const struct net_config *config, struct net **ret, struct err *err)
@@ -101,7 +101,7 @@ struct routes {
     size_t count, cap;
 };
 
-/* Host routes and pairs may be those, which are in nobody's way. */
+/* True for a route that cannot overlap a pool: rind's black holes, and the routes of its links. */
 bool net_is_own_route(const struct route *r)
 {
     char name[IF_NAMESIZE];
@@ -114,7 +114,7 @@ bool net_is_own_route(const struct route *r)
            strncmp(name, NET_LINK_PREFIX, sizeof(NET_LINK_PREFIX) - 1) == 0;
 }
 
-static int on_route(const struct nlmsghdr *h, void *data)
+static int on_host_route(const struct nlmsghdr *h, void *data)
 {
     struct routes *all = data;
     struct route route, *more;
@@ -145,7 +145,7 @@ static int read_routes(struct net *n, int family, struct routes *ret, struct err
 
     nlreq_init(&q);
     nlreq_add(&q, RTM_GETROUTE, NLM_F_DUMP, &m, sizeof(m));
-    r = nlreq_send(&q, n->route, on_route, ret, NULL, err);
+    r = nlreq_send(&q, n->route, on_host_route, ret, NULL, err);
     return r < 0 ? err_wrap(err, r, "network: routes") : 0;
 }
 
@@ -175,29 +175,29 @@ static int choose_pools(struct net *n, const struct net_box *servers, struct err
 
 /* ---- name servers ---- */
 
-static void take_file(struct net_box *box, const char *path, bool *stub)
+static void box_take_resolv(struct net_box *box, const char *path, bool *stub)
 {
     auto_close int fd = open(path, O_RDONLY | O_CLOEXEC | O_NOCTTY | O_NONBLOCK);
     auto_free char *text = NULL;
     size_t len = 0;
 
-    /* A link, as a rule: the host's, whom we trust. */
+    /* resolv.conf usually is a symbolic link, and the host is trusted. */
     if (fd >= 0 && file_read_fd(fd, RESOLV_TEXT_MAX, &text, &len, NULL) == 0)
         *stub = resolv_take(box, text, len);
 }
 
-static void find_host_dns(struct net_box *box)
+static void box_find_host_dns(struct net_box *box)
 {
     bool stub = false;
 
-    take_file(box, WATCH_RESOLV, &stub);
+    box_take_resolv(box, WATCH_RESOLV, &stub);
     if (box->dns_count == 0 && stub)
-        take_file(box, WATCH_RESOLV_SYSTEMD, &stub);
+        box_take_resolv(box, WATCH_RESOLV_SYSTEMD, &stub);
 }
 
-/* The host's, those behind its stub, or public ones: a sandbox's names are never left to its own
- * 127.0.0.53. */
-static void find_dns(const struct net *n, struct net_box *box)
+/* Chooses the host's name servers, those behind its local stub, or public ones: the host's
+ * 127.0.0.53 does not exist inside a sandbox. */
+static void box_find_dns(const struct net *n, struct net_box *box)
 {
     static const struct net_addr public_servers[] = {{.family = 4, .bytes = {1, 1, 1, 1}},
                                                      {.family = 4, .bytes = {8, 8, 8, 8}}};
@@ -208,7 +208,7 @@ static void find_dns(const struct net *n, struct net_box *box)
     if (box->dns_count > 0)
         return;
     box->host_dns = true;
-    find_host_dns(box);
+    box_find_host_dns(box);
     if (box->dns_count > 0)
         return;
     for (size_t i = 0; i < sizeof(public_servers) / sizeof(public_servers[0]); i++)
@@ -223,11 +223,11 @@ static bool can_route6(struct net *n)
 
     if (host_find_uplink(n, &host_somewhere6, &up) < 0)
         return false;
-    /* Readable: the kernel has the switch. */
+    /* If the switch is readable, the kernel has it. */
     return forward_get(up.name, 6) >= 0;
 }
 
-static void derive(const struct net *n, struct net_box *box)
+static void box_derive(const struct net *n, struct net_box *box)
 {
     const uint32_t first = box->slot * 2;
 
@@ -257,20 +257,21 @@ int net_prepare(struct net *n, struct net_box *box, struct err *err)
     if (r < 0)
         return r;
     box->route6 = can_route6(n);
-    find_dns(n, box);
+    box_find_dns(n, box);
     r = choose_pools(n, box, err);
     if (r < 0)
         return r;
     box->mtu = host_find_uplink(n, &host_somewhere4, &up) == 0 ? mtu_for(&up) : HOST_MTU;
     host_watch_uplink(n, up.index);
-    derive(n, box);
+    box_derive(n, box);
     return 0;
 }
 
-/* ---- bounds ---- */
+/* ---- limits ---- */
 
-/* Of the whole host; 0: not known. A first start may be what makes the kernel have the table. */
-static uint32_t table_of_connections(void)
+/* Reads the size of the host's conntrack table; 0 if unknown. The table may exist only after the
+ * first start. */
+static uint32_t conntrack_max(void)
 {
     auto_close int fd = open("/proc/sys/net/netfilter/nf_conntrack_max", O_RDONLY | O_CLOEXEC);
     char text[16] = "";
@@ -280,41 +281,38 @@ static uint32_t table_of_connections(void)
     return (uint32_t)strtoul(text, NULL, 10);
 }
 
-static uint32_t at_most(uint32_t value, uint32_t most)
+static uint32_t limit_to(uint32_t value, uint32_t most)
 {
     return most == 0 || value < most ? value : most;
 }
 
-/*
- * The kernel keeps a closed connection for two minutes, and those do not count as flows: so one
- * sandbox has flows + per_second * CLOSED_S entries, and a burst, of which each part is at most
- * 1/16, 1/8 and 1/16 of the table.
- */
+/* The kernel keeps a closed connection for two minutes, and it does not count in `flows`. So one
+ * sandbox can have flows + per_second * CLOSED_S entries, and a burst. These three are at most
+ * 1/16, 1/8 and 1/16 of the table. */
 struct ruleset_bounds net_bounds(const struct net *n)
 {
     enum { CLOSED_S = 120, BURST_S = 10, SHARE = 16 };
-    const uint32_t most = table_of_connections();
+    const uint32_t most = conntrack_max();
     struct ruleset_bounds b = {.flows = n->config.flows != 0 ? n->config.flows : NET_FLOWS,
                                .per_second = n->config.flows_per_second != 0
                                                  ? n->config.flows_per_second
                                                  : NET_FLOWS_PER_SECOND};
 
     if (most != 0) {
-        b.flows = at_most(b.flows, most / SHARE + 1);
-        b.per_second = at_most(b.per_second, most / (SHARE / 2 * CLOSED_S) + 1);
+        b.flows = limit_to(b.flows, most / SHARE + 1);
+        b.per_second = limit_to(b.per_second, most / (SHARE / 2 * CLOSED_S) + 1);
     }
-    b.burst = at_most(b.per_second * BURST_S, most / SHARE + 1);
+    b.burst = limit_to(b.per_second * BURST_S, most / SHARE + 1);
     return b;
 }
 
-/*
- * Of all sandboxes: 3/8 of the table at a time, and begun, or closed, in two minutes as much as 1/4
- * and a burst of 1/8, so that a quarter is the host's own. flows 0: nobody knows of what.
- */
-static struct ruleset_bounds bounds_of_all(const struct net *n)
+/* Limits of all sandboxes together: 3/8 of the table at a time; new or closed connections in two
+ * minutes up to 1/4, and a burst of 1/8. So a quarter is left to the host. flows 0: the table's
+ * size is unknown. */
+static struct ruleset_bounds net_bounds_of_all(const struct net *n)
 {
     enum { CLOSED_S = 120, EIGHTHS = 8, BURST_S = 10 };
-    const uint32_t most = table_of_connections(), eighth = most / EIGHTHS;
+    const uint32_t most = conntrack_max(), eighth = most / EIGHTHS;
     struct ruleset_bounds b = {.flows = n->config.all_flows,
                                .per_second = n->config.all_flows_per_second};
 
@@ -328,7 +326,7 @@ static struct ruleset_bounds bounds_of_all(const struct net *n)
 
 void net_complete(const struct net *n)
 {
-    const struct ruleset_bounds all = bounds_of_all(n);
+    const struct ruleset_bounds all = net_bounds_of_all(n);
     struct err err = ERR_NONE;
 
     if (ruleset_complete(n->nft, &all, &err) < 0 && n->config.said != NULL)
@@ -337,7 +335,7 @@ void net_complete(const struct net *n)
 
 /* ---- adding and removing ---- */
 
-/* A netlink socket inside. The process is there for two system calls. */
+/* Opens a netlink socket in the sandbox's namespace; the thread is there for a few system calls. */
 static int inside_socket(int ns_fd, int protocol, struct err *err)
 {
     auto_close int home = open("/proc/self/ns/net", O_RDONLY | O_CLOEXEC);
@@ -356,7 +354,7 @@ static int inside_socket(int ns_fd, int protocol, struct err *err)
     return fd < 0 ? err_errno(err, fd, "network: socket in the sandbox") : fd;
 }
 
-static int add(struct net *n, struct net_box *box, int ns_fd, struct err *err)
+static int net_add_link(struct net *n, struct net_box *box, int ns_fd, struct err *err)
 {
     const struct link_config link = {.box = box, .forward = true};
     auto_close int inside = inside_socket(ns_fd, NETLINK_ROUTE, err);
@@ -381,42 +379,43 @@ static int add(struct net *n, struct net_box *box, int ns_fd, struct err *err)
     return r;
 }
 
-static int remove_rules(struct net *n, const struct net_box *box, struct err *err)
+static int net_remove_rules(struct net *n, const struct net_box *box, struct err *err)
 {
     int r, gone;
 
     r = ruleset_remove(n->nft, box, err);
     if (r == -EPERM)
-        r = 0; /* another program's table of this name: nothing of ours is in it */
+        r = 0; /* a table of this name belongs to another program: it has no rules of rind */
     if (r == 0 && box->admin)
         r = frames_remove(n->nft, box->link, err);
     if (r < 0)
         return r;
     if (n->alive > 0)
         return 0;
-    /* Under the lock, so nobody comes in between. Rules outlive what they are about. */
+    /* Under the lock, so no sandbox is added meanwhile. The rules are removed only after the links
+     * are down. */
     r = ruleset_used(n->nft, err);
     if (r == 0)
         r = link_silence_all(n->route, err);
     if (r != 0)
         return r < 0 ? r : 0;
-    host_mark_guarded(n); /* it is not known any more when the table has gone */
+    host_mark_guarded(n); /* the guards are lost with the table */
     gone = ruleset_remove_empty(n->nft, err);
     if (gone == -EPERM)
-        gone = 1; /* as above */
+        gone = 1; /* another program's table */
     if (gone == 1) {
         n->whole = false;
-        (void)frames_remove_all(n->nft, NULL); /* as a rule nobody had any */
+        (void)frames_remove_all(n->nft, NULL); /* usually there is no such table */
         host_forward_off(n);
         host_fill_holes(n);
     }
     return gone < 0 ? gone : 0;
 }
 
-/* The table may be taken away just now, with all that the host has: then it is made once more. */
-static int add_rules(struct net *n, const struct net_box *box, struct err *err)
+/* Another program may remove the table just now, with the whole ruleset: then it is made again. */
+static int net_add_rules(struct net *n, const struct net_box *box, struct err *err)
 {
-    enum { TRIES = 32 }; /* a quarter of a second, if somebody takes it away every few ms */
+    enum { TRIES = 32 }; /* a quarter of a second, if another program removes it every few ms */
     const struct ruleset_bounds bounds = net_bounds(n);
     int r = -ENOENT;
 
@@ -438,16 +437,16 @@ int net_add(struct net *n, struct net_box *box, int ns_fd, struct err *err)
     r = net_open_sockets(n, err);
     if (r < 0)
         return r;
-    (void)net_watch(n); /* from here on we are told what others do to it */
+    (void)net_watch(n); /* changes by other programs are reported from here on */
     lock = net_take_lock(n, -1, err);
     if (lock < 0)
         return lock;
-    /* The rules are there before there is anything that they could be late for. */
-    r = add_rules(n, box, err);
+    /* The rules exist before the link, so that no packet precedes them. */
+    r = net_add_rules(n, box, err);
     if (r == 0)
-        r = add(n, box, ns_fd, err);
+        r = net_add_link(n, box, ns_fd, err);
     if (r < 0) {
-        (void)remove_rules(n, box, NULL);
+        (void)net_remove_rules(n, box, NULL);
         return r;
     }
     n->alive++;
@@ -469,10 +468,10 @@ int net_remove(struct net *n, const struct net_box *box, struct err *err)
     if (n->alive > 0)
         n->alive--;
     restore_forget(n, box->slot);
-    return remove_rules(n, box, err);
+    return net_remove_rules(n, box, err);
 }
 
-/* ---- what a sandbox sends ---- */
+/* ---- egress ---- */
 
 int net_egress(struct net *n, const struct net_box *box, int ns_fd, enum egress_table table,
                struct err *err)
@@ -518,8 +517,8 @@ int net_resolver(const struct net *n, unsigned index, struct sockaddr_storage *r
 
 /* ---- following the host ---- */
 
-/* A sandbox keeps what it has while the host has none that it could ask. */
-static int follow_dns(struct net *n, struct net_box *box, struct err *err)
+/* The sandbox keeps its name servers while the host has none that it could use. */
+static int net_follow_dns(struct net *n, struct net_box *box, struct err *err)
 {
     struct net_box now = *box;
     int r = 0;
@@ -527,7 +526,7 @@ static int follow_dns(struct net *n, struct net_box *box, struct err *err)
     now.dns_count = 0;
     (void)memset(now.dns, 0, sizeof(now.dns));
     (void)memset(now.search, 0, sizeof(now.search));
-    find_host_dns(&now);
+    box_find_host_dns(&now);
     if (now.dns_count == 0 || (now.dns_count == box->dns_count &&
                                memcmp(now.dns, box->dns, now.dns_count * sizeof(now.dns[0])) == 0 &&
                                strcmp(now.search, box->search) == 0))
@@ -542,7 +541,7 @@ static int follow_dns(struct net *n, struct net_box *box, struct err *err)
     return 1;
 }
 
-static int follow_mtu(struct net *n, struct net_box *box, int ns_fd, struct err *err)
+static int net_follow_mtu(struct net *n, struct net_box *box, int ns_fd, struct err *err)
 {
     auto_close int inside = FD_NONE;
     struct uplink up;
@@ -573,8 +572,8 @@ int net_follow(struct net *n, struct net_box *box, int ns_fd, struct err *err)
     if (lock < 0)
         return lock;
     if (box->host_dns)
-        dns = follow_dns(n, box, err);
-    mtu = follow_mtu(n, box, ns_fd, dns < 0 ? NULL : err);
+        dns = net_follow_dns(n, box, err);
+    mtu = net_follow_mtu(n, box, ns_fd, dns < 0 ? NULL : err);
     if (mtu < 0)
         return mtu;
     return dns != 0 ? dns : mtu;

@@ -1,7 +1,7 @@
 #pragma once
 
-/* What the parts of net.h's networks share: net.c (one network), host.c (what is changed of the
- * host for them), restore.c (rules that others have taken away). Private to net/. */
+/* Shared by net.c (one network), host.c (changes on the host for networks) and restore.c (rules
+ * that other programs have removed). Private to net/. */
 
 #include <stdbool.h>
 #include <stdint.h>
@@ -13,47 +13,50 @@ struct err;
 struct ruleset_bounds;
 
 enum {
-    UPLINKS_MAX = 32,      /* interfaces whose forwarding is switched on */
-    HOST_MTU = 1500,       /* where the host leads nowhere */
-    CLOSED_TEXT_MAX = 192, /* bytes of why a link is down; an interface's alias has room for it */
+    UPLINKS_MAX = 32, /* interfaces with forwarding switched on */
+    HOST_MTU = 1500,  /* if the host has no route */
+    /* bytes of the reason why a link is down; fits into an interface's alias */
+    CLOSED_TEXT_MAX = 192,
 };
 
-/* A bit for each slot. */
+/* One bit per slot. */
 struct closed_nets {
     uint8_t bits[POOL_SLOTS / 8];
 };
 
 struct net {
     struct net_config config;
-    int route, nft;                                               /* owned sockets, once needed */
-    int watch, watch_routes, watch_link, watch_resolv, watch_all; /* owned; the same; watch_all is
-                                                                     an epoll of the others */
-    int uplink;     /* that watch_link tells of; 0: none */
-    int way4, way6; /* interfaces that lead to the internet; 0: not known yet */
+    int route, nft; /* owned sockets; opened when first needed */
+    /* owned, likewise; watch_all is an epoll fd of the others */
+    int watch, watch_routes, watch_link, watch_resolv, watch_all;
+    int uplink;     /* the interface that watch_link reports; 0: none */
+    int way4, way6; /* interfaces of the default routes; 0: not known yet */
     bool have_pools;
     struct net_rule pool4, pool6;
-    unsigned alive; /* networks that this process has made and not removed */
+    unsigned alive; /* networks that this process has added and not removed */
 
     /* restore.c */
-    bool looked;               /* for what was taken away before we watched */
-    bool doubt;                /* others have changed the table since it was last looked at */
-    bool whole;                /* it was as it must be then */
-    bool moved, other;         /* of the host: default routes; MTU or name servers */
-    struct closed_nets closed; /* networks whose link is down */
-    char why[CLOSED_TEXT_MAX]; /* for the last time */
-    unsigned failures;         /* one after the other */
-    int64_t again_ms;          /* monotonic, when it is tried again; 0: not */
+    bool looked;               /* the state before the watch began has been checked */
+    bool doubt;                /* another program has changed the table since the last check */
+    bool whole;                /* the last check found the table complete */
+    bool moved, other;         /* on the host: default routes; MTU or name servers */
+    struct closed_nets closed; /* networks with their link down */
+    char why[CLOSED_TEXT_MAX]; /* reason of the last failure */
+    unsigned failures;         /* consecutive failures */
+    int64_t again_ms;          /* monotonic time of the next attempt; 0: none */
 };
 
 /* ---- net.c ---- */
 
 int net_open_sockets(struct net *n, struct err *err);
-/* Closing it unlocks. wait_ms -1: as long as it takes; else -EBUSY. */
+/* Takes the lock; closing the fd releases it. wait_ms -1: blocks; else -EBUSY after the time-out.
+ */
 int net_take_lock(const struct net *n, int wait_ms, struct err *err);
 struct ruleset_bounds net_bounds(const struct net *n);
-/* The table is new. What the kernel cannot is said: sandboxes go on without it. */
+/* Completes a new table. A feature that the kernel lacks is reported, and sandboxes run without it.
+ */
 void net_complete(const struct net *n);
-/* Whether a route is one to a sandbox of ours. */
+/* True if a route leads to a sandbox of rind. */
 bool net_is_own_route(const struct route *r);
 
 /* ---- host.c ---- */
@@ -64,42 +67,43 @@ struct uplink {
     char name[NET_LINK_MAX];
 };
 
-/* Any address of the internet: it is looked up, never sent to. */
+/* Any address of the internet: only used for route lookups. */
 extern const struct net_addr host_somewhere4, host_somewhere6;
 
-/* The interface that leads to an address. -ENOENT: none does. */
+/* Finds the interface that leads to an address. -ENOENT: none. */
 int host_find_uplink(const struct net *n, const struct net_addr *to, struct uplink *ret);
-/* From here on n->watch_link tells of this one. */
+/* Makes n->watch_link report changes of this interface. */
 void host_watch_uplink(struct net *n, int ifindex);
 
-/* Replies to what this sandbox may reach are forwarded. */
+/* Enables forwarding of replies from what this sandbox may reach. */
 int host_forward(struct net *n, const struct net_box *box, struct err *err);
 int host_forward_to(struct net *n, const struct net_addr *to, struct err *err);
-/* The same no more for anybody, and what rind has switched on is forgotten. */
+/* Disables forwarding on every interface that rind enabled, and removes the marks. */
 void host_forward_off(const struct net *n);
-/* For as long as no rules guard it: what rind has switched on is switched off, and on again, each
- * with its guard. */
+/* While there is no table to guard it: pause disables forwarding that rind has enabled, resume
+ * enables it again with its guards. */
 void host_forward_pause(const struct net *n);
 int host_forward_resume(const struct net *n, struct err *err);
-/* Whether all of it is guarded: 1, 0, or a negative errno. */
+/* Returns 1 if all interfaces with marks have guards, 0 if not, or a negative errno. */
 int host_is_guarded(const struct net *n);
-/* The interfaces that rind has switched on, one for each family: for the guards of a new table.
- * Returns how many. */
+/* Lists the interfaces on which rind has enabled forwarding, once per family, for the guards of a
+ * new table. Returns their number. */
 unsigned host_guarded(const struct net *n, char names[2 * UPLINKS_MAX][NET_LINK_MAX]);
-/* What a rind that knew no marks has switched on gets them: only its table knows. */
+/* Marks interfaces on which an earlier rind without marks has enabled forwarding: only its table
+ * records them. */
 void host_mark_guarded(const struct net *n);
 
-/* The black holes for what comes late: made, and taken away. */
+/* Adds and removes the blackhole routes for late packets. */
 int host_make_holes(struct net *n, const struct net_box *box, struct err *err);
 void host_fill_holes(const struct net *n);
 
 /* ---- restore.c ---- */
 
-/* In front of a new network, under the lock: there is a table, and it does what it must. One that
- * is made anew has nobody in it: who watches puts them back. */
+/* Call before adding a network, under the lock: ensures a complete table. A remade table is empty:
+ * the watching processes restore their networks. */
 int restore_table(struct net *n, struct err *err);
-/* There is a new network: where the kernel does not tell of changes, they are looked for after a
+/* Call after adding a network: if the kernel does not report changes, they are checked for after a
  * while. */
 void restore_unwatched(struct net *n);
-/* A network has ended. */
+/* Call when a network has ended. */
 void restore_forget(struct net *n, uint32_t slot);

@@ -22,8 +22,8 @@ int nl_open(int protocol)
 
     if (fd < 0)
         return -errno;
-    /* Words of the kernel's with its errors, and no copy of the request. Older kernels do without.
-     */
+    /* The kernel adds a message to errors and does not copy the request. Older kernels lack these
+     * options. */
     (void)setsockopt(fd, SOL_NETLINK, NETLINK_EXT_ACK, &on, sizeof(on));
     (void)setsockopt(fd, SOL_NETLINK, NETLINK_CAP_ACK, &on, sizeof(on));
     (void)setsockopt(fd, SOL_SOCKET, SO_SNDBUFFORCE, &bytes, sizeof(bytes));
@@ -45,7 +45,7 @@ void nlreq_done(struct nlreq *q)
         nlmsg_free(q->msgs[--q->count]);
 }
 
-static void failed(struct nlreq *q, int code)
+static void nlreq_fail(struct nlreq *q, int code)
 {
     if (q->failed == 0)
         q->failed = code;
@@ -58,19 +58,19 @@ void nlreq_add_large(struct nlreq *q, uint16_t type, uint16_t flags, const void 
     void *at;
 
     if (q->count == NLREQ_MAX) {
-        failed(q, -E2BIG);
+        nlreq_fail(q, -E2BIG);
         return;
     }
     m = nlmsg_alloc_size(bytes);
     if (m == NULL || nlmsg_put(m, 0, q->count + 1, type, 0, flags | NLM_F_REQUEST) == NULL) {
         nlmsg_free(m);
-        failed(q, -ENOMEM);
+        nlreq_fail(q, -ENOMEM);
         return;
     }
     q->msgs[q->count++] = m;
     at = nlmsg_reserve(m, len, NLMSG_ALIGNTO);
     if (at == NULL)
-        failed(q, -E2BIG);
+        nlreq_fail(q, -E2BIG);
     else
         (void)memcpy(at, head, len);
 }
@@ -80,17 +80,17 @@ void nlreq_add(struct nlreq *q, uint16_t type, uint16_t flags, const void *head,
     nlreq_add_large(q, type, flags, head, len, NLMSG_BYTES);
 }
 
-static struct nl_msg *current(struct nlreq *q)
+static struct nl_msg *nlreq_current(struct nlreq *q)
 {
     return q->failed == 0 && q->count > 0 ? q->msgs[q->count - 1] : NULL;
 }
 
 void nl_put(struct nlreq *q, int attr, const void *data, size_t len)
 {
-    struct nl_msg *m = current(q);
+    struct nl_msg *m = nlreq_current(q);
 
     if (m != NULL && nla_put(m, attr, (int)len, data) < 0)
-        failed(q, -E2BIG);
+        nlreq_fail(q, -E2BIG);
 }
 
 void nl_put_u8(struct nlreq *q, int attr, uint8_t value)
@@ -118,37 +118,37 @@ void nl_put_string(struct nlreq *q, int attr, const char *text)
 
 struct nlattr *nl_nest(struct nlreq *q, int attr)
 {
-    struct nl_msg *m = current(q);
+    struct nl_msg *m = nlreq_current(q);
     struct nlattr *nest = m != NULL ? nla_nest_start(m, attr) : NULL;
 
     if (nest == NULL)
-        failed(q, -E2BIG);
+        nlreq_fail(q, -E2BIG);
     return nest;
 }
 
 void nl_nest_end(struct nlreq *q, struct nlattr *nest)
 {
-    struct nl_msg *m = current(q);
+    struct nl_msg *m = nlreq_current(q);
 
     if (m != NULL && nest != NULL && nla_nest_end_keep_empty(m, nest) < 0)
-        failed(q, -E2BIG);
+        nlreq_fail(q, -E2BIG);
 }
 
 void nl_append(struct nlreq *q, const void *data, size_t len)
 {
-    struct nl_msg *m = current(q);
+    struct nl_msg *m = nlreq_current(q);
     void *at = m != NULL ? nlmsg_reserve(m, len, NLMSG_ALIGNTO) : NULL;
 
     if (at == NULL)
-        failed(q, -E2BIG);
+        nlreq_fail(q, -E2BIG);
     else
         (void)memcpy(at, data, len);
 }
 
-/* ---- answers ---- */
+/* ---- replies ---- */
 
-/* The kernel's words, which follow the error as attributes. */
-static void take_words(struct nl_answers *a, const struct nlmsghdr *h)
+/* Copies the kernel's error message, an attribute after the error. */
+static void replies_take_text(struct nl_answers *a, const struct nlmsghdr *h)
 {
     const size_t fixed = NLMSG_LENGTH(sizeof(struct nlmsgerr));
     const struct nlattr *attr, *words;
@@ -162,7 +162,7 @@ static void take_words(struct nl_answers *a, const struct nlmsghdr *h)
                        (const char *)nla_data(words));
 }
 
-static int take_error(struct nl_answers *a, const struct nlmsghdr *h)
+static int replies_take_error(struct nl_answers *a, const struct nlmsghdr *h)
 {
     struct nlmsgerr e;
 
@@ -176,7 +176,7 @@ static int take_error(struct nl_answers *a, const struct nlmsghdr *h)
         return -EBADMSG;
     a->error = e.error;
     a->index = h->nlmsg_seq > 0 ? h->nlmsg_seq - 1 : 0;
-    take_words(a, h);
+    replies_take_text(a, h);
     return 0;
 }
 
@@ -192,7 +192,7 @@ int nl_feed(struct nl_answers *a, const void *data, size_t len, nl_message_fn *f
         if (h->nlmsg_len < sizeof(*h) || h->nlmsg_len > len)
             return -EBADMSG;
         if (h->nlmsg_type == NLMSG_ERROR)
-            r = take_error(a, h);
+            r = replies_take_error(a, h);
         else if (h->nlmsg_type == NLMSG_DONE)
             a->done = true;
         else if (h->nlmsg_type != NLMSG_NOOP && fn != NULL)
@@ -206,9 +206,9 @@ int nl_feed(struct nl_answers *a, const void *data, size_t len, nl_message_fn *f
 
 /* ---- sending ---- */
 
-/* What is under way has been worked off: a queue that is empty is all there is. Only a dump goes
- * on with each read. */
-static int receive_all(int sock, struct nl_answers *a, nl_message_fn *fn, void *data)
+/* The request is processed before sendmsg returns, so an empty queue is the end. Only a dump
+ * continues with each read. */
+static int nlreq_receive_all(int sock, struct nl_answers *a, nl_message_fn *fn, void *data)
 {
     _Alignas(struct nlmsghdr) char reply[NLREPLY_BYTES];
 
@@ -228,8 +228,8 @@ static int receive_all(int sock, struct nl_answers *a, nl_message_fn *fn, void *
     }
 }
 
-/* Answers of an earlier request that failed half way must not be taken for this one's. */
-static void drain(int sock)
+/* Replies of an earlier, failed request must not be taken for this one's. */
+static void socket_drain(int sock)
 {
     char byte;
 
@@ -237,7 +237,7 @@ static void drain(int sock)
         ;
 }
 
-static int send_all(const struct nlreq *q, int sock, unsigned *ret_wanted)
+static int nlreq_send_all(const struct nlreq *q, int sock, unsigned *ret_wanted)
 {
     struct iovec iov[NLREQ_MAX];
     struct sockaddr_nl kernel = {.nl_family = AF_NETLINK};
@@ -269,10 +269,10 @@ int nlreq_send(struct nlreq *q, int sock, nl_message_fn *fn, void *data, unsigne
         *ret_index = 0;
     if (r < 0)
         return err_errno(err, r, "netlink request");
-    drain(sock);
-    r = send_all(q, sock, &wanted);
+    socket_drain(sock);
+    r = nlreq_send_all(q, sock, &wanted);
     if (r == 0)
-        r = receive_all(sock, &a, fn, data);
+        r = nlreq_receive_all(sock, &a, fn, data);
     if (r < 0)
         return err_errno(err, r, "netlink");
     if (a.error < 0) {

@@ -20,7 +20,7 @@ enum {
 
 /* ---- transactions ---- */
 
-static void add_batch(struct nft *n, uint16_t type, uint32_t genid)
+static void nft_add_batch(struct nft *n, uint16_t type, uint32_t genid)
 {
     struct nfgenmsg g = {.nfgen_family = NFPROTO_UNSPEC, .version = NFNETLINK_V0};
 
@@ -35,7 +35,7 @@ void nft_begin(struct nft *n, const char *table, uint32_t genid)
     nlreq_init(&n->req);
     n->table = table;
     n->family = NFPROTO_INET;
-    add_batch(n, NFNL_MSG_BATCH_BEGIN, genid);
+    nft_add_batch(n, NFNL_MSG_BATCH_BEGIN, genid);
 }
 
 void nft_begin_frames(struct nft *n, const char *table)
@@ -48,7 +48,7 @@ int nft_commit(struct nft *n, int sock, struct err *err)
 {
     int r;
 
-    add_batch(n, NFNL_MSG_BATCH_END, 0);
+    nft_add_batch(n, NFNL_MSG_BATCH_END, 0);
     r = nlreq_send(&n->req, sock, NULL, NULL, NULL, err);
     return r < 0 ? err_wrap(err, r, "firewall") : 0;
 }
@@ -58,7 +58,7 @@ void nft_done(struct nft *n)
     nlreq_done(&n->req);
 }
 
-static void add_sized(struct nlreq *q, uint8_t family, int type, int flags, size_t bytes)
+static void nft_add_sized(struct nlreq *q, uint8_t family, int type, int flags, size_t bytes)
 {
     const struct nfgenmsg g = {.nfgen_family = family, .version = NFNETLINK_V0};
 
@@ -66,22 +66,22 @@ static void add_sized(struct nlreq *q, uint8_t family, int type, int flags, size
                     &g, sizeof(g), bytes);
 }
 
-static void add(struct nft *n, int type, int flags)
+static void nft_add_message(struct nft *n, int type, int flags)
 {
-    add_sized(&n->req, n->family, type, flags, NLMSG_BYTES);
+    nft_add_sized(&n->req, n->family, type, flags, NLMSG_BYTES);
 }
 
 /* ---- objects ---- */
 
 void nft_add_table(struct nft *n)
 {
-    add(n, NFT_MSG_NEWTABLE, NLM_F_CREATE | NLM_F_EXCL);
+    nft_add_message(n, NFT_MSG_NEWTABLE, NLM_F_CREATE | NLM_F_EXCL);
     nl_put_string(&n->req, NFTA_TABLE_NAME, n->table);
 }
 
 void nft_delete_table(struct nft *n)
 {
-    add(n, NFT_MSG_DELTABLE, 0);
+    nft_add_message(n, NFT_MSG_DELTABLE, 0);
     nl_put_string(&n->req, NFTA_TABLE_NAME, n->table);
 }
 
@@ -89,7 +89,7 @@ void nft_add_chain_at(struct nft *n, const struct nft_chain *c, const char *devi
 {
     struct nlattr *hook;
 
-    add(n, NFT_MSG_NEWCHAIN, NLM_F_CREATE | NLM_F_EXCL);
+    nft_add_message(n, NFT_MSG_NEWCHAIN, NLM_F_CREATE | NLM_F_EXCL);
     nl_put_string(&n->req, NFTA_CHAIN_TABLE, n->table);
     nl_put_string(&n->req, NFTA_CHAIN_NAME, c->name);
     if (c->type == NULL)
@@ -110,7 +110,7 @@ void nft_add_chain(struct nft *n, const struct nft_chain *c)
 
 void nft_delete_chain(struct nft *n, const char *name)
 {
-    add(n, NFT_MSG_DELCHAIN, 0);
+    nft_add_message(n, NFT_MSG_DELCHAIN, 0);
     nl_put_string(&n->req, NFTA_CHAIN_TABLE, n->table);
     nl_put_string(&n->req, NFTA_CHAIN_NAME, name);
 }
@@ -120,7 +120,7 @@ static const uint8_t host_order[] = {
 
 void nft_add_set(struct nft *n, const struct nft_set *s, uint32_t id)
 {
-    add(n, NFT_MSG_NEWSET, NLM_F_CREATE | NLM_F_EXCL);
+    nft_add_message(n, NFT_MSG_NEWSET, NLM_F_CREATE | NLM_F_EXCL);
     nl_put_string(&n->req, NFTA_SET_TABLE, n->table);
     nl_put_string(&n->req, NFTA_SET_NAME, s->name);
     nl_put_be32(&n->req, NFTA_SET_FLAGS, s->flags);
@@ -129,21 +129,21 @@ void nft_add_set(struct nft *n, const struct nft_set *s, uint32_t id)
     nl_put_be32(&n->req, NFTA_SET_ID, id);
     if ((s->flags & NFT_SET_MAP) != 0)
         nl_put_be32(&n->req, NFTA_SET_DATA_TYPE, NFT_DATA_VERDICT);
-    /* Of no use to the kernel: how nft(8) is to read a key that is one word of the host's. */
+    /* Ignored by the kernel: tells nft(8) that the key is one word in host byte order. */
     if (s->host_order)
         nl_put(&n->req, NFTA_SET_USERDATA, host_order, sizeof(host_order));
 }
 
 void nft_delete_set(struct nft *n, const char *name)
 {
-    add(n, NFT_MSG_DELSET, 0);
+    nft_add_message(n, NFT_MSG_DELSET, 0);
     nl_put_string(&n->req, NFTA_SET_TABLE, n->table);
     nl_put_string(&n->req, NFTA_SET_NAME, name);
 }
 
 /* ---- rules ---- */
 
-static void put_data(struct nlreq *q, int attr, const void *data, size_t len)
+static void nft_put_data(struct nlreq *q, int attr, const void *data, size_t len)
 {
     struct nlattr *nest = nl_nest(q, attr);
 
@@ -151,7 +151,7 @@ static void put_data(struct nlreq *q, int attr, const void *data, size_t len)
     nl_nest_end(q, nest);
 }
 
-static void put_verdict(struct nlreq *q, int attr, uint32_t code, const char *chain)
+static void nft_put_verdict(struct nlreq *q, int attr, uint32_t code, const char *chain)
 {
     struct nlattr *data = nl_nest(q, attr), *verdict = nl_nest(q, NFTA_DATA_VERDICT);
 
@@ -183,15 +183,15 @@ static void x_mask(struct nlreq *q, const struct nft_expr *x)
     nl_put_be32(q, NFTA_BITWISE_SREG, x->reg);
     nl_put_be32(q, NFTA_BITWISE_DREG, x->reg);
     nl_put_be32(q, NFTA_BITWISE_LEN, x->len);
-    put_data(q, NFTA_BITWISE_MASK, x->data, x->len);
-    put_data(q, NFTA_BITWISE_XOR, zero, x->len);
+    nft_put_data(q, NFTA_BITWISE_MASK, x->data, x->len);
+    nft_put_data(q, NFTA_BITWISE_XOR, zero, x->len);
 }
 
 static void x_cmp(struct nlreq *q, const struct nft_expr *x)
 {
     nl_put_be32(q, NFTA_CMP_SREG, x->reg);
     nl_put_be32(q, NFTA_CMP_OP, x->op);
-    put_data(q, NFTA_CMP_DATA, x->data, x->len);
+    nft_put_data(q, NFTA_CMP_DATA, x->data, x->len);
 }
 
 static void x_lookup(struct nlreq *q, const struct nft_expr *x)
@@ -215,7 +215,7 @@ static void x_ct(struct nlreq *q, const struct nft_expr *x)
 static void x_verdict(struct nlreq *q, const struct nft_expr *x)
 {
     nl_put_be32(q, NFTA_IMMEDIATE_DREG, NFT_REG_VERDICT);
-    put_verdict(q, NFTA_IMMEDIATE_DATA, x->key, x->text);
+    nft_put_verdict(q, NFTA_IMMEDIATE_DATA, x->key, x->text);
 }
 
 static void x_masq(struct nlreq *q, const struct nft_expr *x)
@@ -235,7 +235,7 @@ static void x_port(struct nlreq *q, const struct nft_expr *x)
     const uint8_t be[2] = {(uint8_t)(x->op >> 8), (uint8_t)x->op};
 
     nl_put_be32(q, NFTA_IMMEDIATE_DREG, x->reg);
-    put_data(q, NFTA_IMMEDIATE_DATA, be, sizeof(be));
+    nft_put_data(q, NFTA_IMMEDIATE_DATA, be, sizeof(be));
 }
 
 static void x_redir(struct nlreq *q, const struct nft_expr *x)
@@ -243,14 +243,14 @@ static void x_redir(struct nlreq *q, const struct nft_expr *x)
     nl_put_be32(q, NFTA_REDIR_REG_PROTO_MIN, x->reg);
 }
 
-static void put_be16(struct nlreq *q, int attr, uint32_t value)
+static void nft_put_be16(struct nlreq *q, int attr, uint32_t value)
 {
     const uint8_t be[2] = {(uint8_t)(value >> 8), (uint8_t)value};
 
     nl_put(q, attr, be, sizeof(be));
 }
 
-static void put_be64(struct nlreq *q, int attr, uint32_t value)
+static void nft_put_be64(struct nlreq *q, int attr, uint32_t value)
 {
     const uint32_t be[2] = {0, htonl(value)};
 
@@ -259,13 +259,13 @@ static void put_be64(struct nlreq *q, int attr, uint32_t value)
 
 static void x_log(struct nlreq *q, const struct nft_expr *x)
 {
-    put_be16(q, NFTA_LOG_GROUP, x->key);
+    nft_put_be16(q, NFTA_LOG_GROUP, x->key);
     nl_put_be32(q, NFTA_LOG_SNAPLEN, x->len);
-    put_be16(q, NFTA_LOG_QTHRESHOLD, 1); /* told at once */
+    nft_put_be16(q, NFTA_LOG_QTHRESHOLD, 1); /* reported at once */
     nl_put_string(q, NFTA_LOG_PREFIX, x->text);
 }
 
-/* Without a seed of ours the kernel takes a random one. */
+/* Without a seed the kernel chooses a random one. */
 static void x_hash(struct nlreq *q, const struct nft_expr *x)
 {
     nl_put_be32(q, NFTA_HASH_SREG, x->op);
@@ -275,11 +275,11 @@ static void x_hash(struct nlreq *q, const struct nft_expr *x)
     nl_put_be32(q, NFTA_HASH_TYPE, NFT_HASH_JENKINS);
 }
 
-static void put_limit(struct nlreq *q, uint32_t rate, uint32_t seconds, uint32_t burst,
-                      uint32_t flags)
+static void nft_put_limit(struct nlreq *q, uint32_t rate, uint32_t seconds, uint32_t burst,
+                          uint32_t flags)
 {
-    put_be64(q, NFTA_LIMIT_RATE, rate);
-    put_be64(q, NFTA_LIMIT_UNIT, seconds);
+    nft_put_be64(q, NFTA_LIMIT_RATE, rate);
+    nft_put_be64(q, NFTA_LIMIT_UNIT, seconds);
     nl_put_be32(q, NFTA_LIMIT_BURST, burst);
     nl_put_be32(q, NFTA_LIMIT_TYPE, NFT_LIMIT_PKTS);
     nl_put_be32(q, NFTA_LIMIT_FLAGS, flags);
@@ -287,7 +287,7 @@ static void put_limit(struct nlreq *q, uint32_t rate, uint32_t seconds, uint32_t
 
 static void x_limit(struct nlreq *q, const struct nft_expr *x)
 {
-    put_limit(q, x->key, 1, x->op, NFT_LIMIT_F_INV);
+    nft_put_limit(q, x->key, 1, x->op, NFT_LIMIT_F_INV);
 }
 
 static const struct {
@@ -312,11 +312,11 @@ static const struct {
     [X_LIMIT] = {"limit", x_limit},
 };
 
-static void put_rule(struct nft *n, const char *chain, const struct nft_expr *exprs, int flags)
+static void nft_put_rule(struct nft *n, const char *chain, const struct nft_expr *exprs, int flags)
 {
     struct nlattr *list;
 
-    add_sized(&n->req, n->family, NFT_MSG_NEWRULE, NLM_F_CREATE | flags, RULE_BYTES);
+    nft_add_sized(&n->req, n->family, NFT_MSG_NEWRULE, NLM_F_CREATE | flags, RULE_BYTES);
     nl_put_string(&n->req, NFTA_RULE_TABLE, n->table);
     nl_put_string(&n->req, NFTA_RULE_CHAIN, chain);
     list = nl_nest(&n->req, NFTA_RULE_EXPRESSIONS);
@@ -334,12 +334,12 @@ static void put_rule(struct nft *n, const char *chain, const struct nft_expr *ex
 
 void nft_add_rule(struct nft *n, const char *chain, const struct nft_expr *exprs)
 {
-    put_rule(n, chain, exprs, NLM_F_APPEND);
+    nft_put_rule(n, chain, exprs, NLM_F_APPEND);
 }
 
 void nft_insert_rule(struct nft *n, const char *chain, const struct nft_expr *exprs)
 {
-    put_rule(n, chain, exprs, 0);
+    nft_put_rule(n, chain, exprs, 0);
 }
 
 size_t nft_match_to(struct nft_expr *x, uint8_t family, const uint8_t *bytes, unsigned prefix)
@@ -369,8 +369,8 @@ size_t nft_match_to(struct nft_expr *x, uint8_t family, const uint8_t *bytes, un
 
 /* ---- elements ---- */
 
-/* More than so many connections at a time; of these, the kernel forgets those that have ended. */
-static void put_count(struct nlreq *q, const struct nft_element *e)
+/* Matches above this number of connections; the kernel drops ended ones from the count. */
+static void element_put_count(struct nlreq *q, const struct nft_element *e)
 {
     struct nlattr *expr = nl_nest(q, NFTA_SET_ELEM_EXPR), *data;
 
@@ -382,37 +382,38 @@ static void put_count(struct nlreq *q, const struct nft_element *e)
     nl_nest_end(q, expr);
 }
 
-static void put_rate(struct nlreq *q, const struct nft_element *e)
+static void element_put_rate(struct nlreq *q, const struct nft_element *e)
 {
     struct nlattr *expr = nl_nest(q, NFTA_SET_ELEM_EXPR), *data;
 
     nl_put_string(q, NFTA_EXPR_NAME, "limit");
     data = nl_nest(q, NFTA_EXPR_DATA);
     if (e->daily)
-        put_limit(q, 1, DAY_S, 1, 0);
+        nft_put_limit(q, 1, DAY_S, 1, 0);
     else
-        put_limit(q, e->rate_over, 1, e->burst, NFT_LIMIT_F_INV);
+        nft_put_limit(q, e->rate_over, 1, e->burst, NFT_LIMIT_F_INV);
     nl_nest_end(q, data);
     nl_nest_end(q, expr);
 }
 
-static void put_element(struct nlreq *q, const struct nft_element *e)
+static void nft_put_element(struct nlreq *q, const struct nft_element *e)
 {
     struct nlattr *element = nl_nest(q, NFTA_LIST_ELEM);
 
-    put_data(q, NFTA_SET_ELEM_KEY, e->key, e->key_len);
+    nft_put_data(q, NFTA_SET_ELEM_KEY, e->key, e->key_len);
     if (e->end)
         nl_put_be32(q, NFTA_SET_ELEM_FLAGS, NFT_SET_ELEM_INTERVAL_END);
     if (e->jump != NULL)
-        put_verdict(q, NFTA_SET_ELEM_DATA, (uint32_t)NFT_JUMP, e->jump);
+        nft_put_verdict(q, NFTA_SET_ELEM_DATA, (uint32_t)NFT_JUMP, e->jump);
     if (e->count_over > 0)
-        put_count(q, e);
+        element_put_count(q, e);
     else if (e->rate_over > 0 || e->daily)
-        put_rate(q, e);
+        element_put_rate(q, e);
     nl_nest_end(q, element);
 }
 
-static void put_elements(struct nft *n, const char *set, const struct nft_element *e, size_t count)
+static void nft_put_elements(struct nft *n, const char *set, const struct nft_element *e,
+                             size_t count)
 {
     struct nlattr *list;
 
@@ -420,24 +421,24 @@ static void put_elements(struct nft *n, const char *set, const struct nft_elemen
     nl_put_string(&n->req, NFTA_SET_ELEM_LIST_SET, set);
     list = nl_nest(&n->req, NFTA_SET_ELEM_LIST_ELEMENTS);
     for (size_t i = 0; i < count; i++)
-        put_element(&n->req, &e[i]);
+        nft_put_element(&n->req, &e[i]);
     nl_nest_end(&n->req, list);
 }
 
 void nft_add_elements(struct nft *n, const char *set, const struct nft_element *e, size_t count)
 {
-    add_sized(&n->req, n->family, NFT_MSG_NEWSETELEM, NLM_F_CREATE,
-              count > 1 ? ELEMENTS_BYTES : NLMSG_BYTES);
-    put_elements(n, set, e, count);
+    nft_add_sized(&n->req, n->family, NFT_MSG_NEWSETELEM, NLM_F_CREATE,
+                  count > 1 ? ELEMENTS_BYTES : NLMSG_BYTES);
+    nft_put_elements(n, set, e, count);
 }
 
 void nft_delete_element(struct nft *n, const char *set, const struct nft_element *e)
 {
-    add(n, NFT_MSG_DELSETELEM, 0);
-    put_elements(n, set, e, 1);
+    nft_add_message(n, NFT_MSG_DELSETELEM, 0);
+    nft_put_elements(n, set, e, 1);
 }
 
-/* ---- questions ---- */
+/* ---- queries ---- */
 
 static int on_generation(const struct nlmsghdr *h, void *data)
 {
@@ -459,7 +460,7 @@ int nft_generation(int sock, uint32_t *ret, struct err *err)
     int r;
 
     nlreq_init(&q);
-    add_sized(&q, NFPROTO_INET, NFT_MSG_GETGEN, 0, NLMSG_BYTES);
+    nft_add_sized(&q, NFPROTO_INET, NFT_MSG_GETGEN, 0, NLMSG_BYTES);
     *ret = 0;
     r = nlreq_send(&q, sock, on_generation, ret, NULL, err);
     return r < 0 ? err_wrap(err, r, "firewall: generation") : 0;
@@ -472,15 +473,15 @@ int nft_has_element(int sock, const char *table, const char *set, const struct n
     int r;
 
     nlreq_init(&n.req);
-    add_sized(&n.req, n.family, NFT_MSG_GETSETELEM, 0, NLMSG_BYTES);
-    put_elements(&n, set, e, 1);
+    nft_add_sized(&n.req, n.family, NFT_MSG_GETSETELEM, 0, NLMSG_BYTES);
+    nft_put_elements(&n, set, e, 1);
     r = nlreq_send(&n.req, sock, NULL, NULL, NULL, err);
     if (r == -ENOENT)
         return 0;
     return r < 0 ? err_wrap(err, r, "firewall: element") : 1;
 }
 
-static int on_rule(const struct nlmsghdr *h, void *data)
+static int on_rule_count(const struct nlmsghdr *h, void *data)
 {
     (void)h;
     (*(int *)data)++;
@@ -497,11 +498,11 @@ int nft_count_rules(int sock, uint8_t family, const char *table, const char *cha
     nlreq_add(&q, NFNL_SUBSYS_NFTABLES << 8 | NFT_MSG_GETRULE, NLM_F_DUMP, &g, sizeof(g));
     nl_put_string(&q, NFTA_RULE_TABLE, table);
     nl_put_string(&q, NFTA_RULE_CHAIN, chain);
-    r = nlreq_send(&q, sock, on_rule, &count, NULL, err);
+    r = nlreq_send(&q, sock, on_rule_count, &count, NULL, err);
     return r < 0 ? err_wrap(err, r, "firewall: rules") : count;
 }
 
-static int on_table(const struct nlmsghdr *h, void *data)
+static int on_table_flags(const struct nlmsghdr *h, void *data)
 {
     const struct nlattr *flags =
         nlmsg_find_attr((struct nlmsghdr *)(uintptr_t)h, sizeof(struct nfgenmsg), NFTA_TABLE_FLAGS);
@@ -521,13 +522,13 @@ int nft_table_flags(int sock, const char *table, uint32_t *ret, struct err *err)
 
     nlreq_init(&q);
     *ret = 0;
-    add_sized(&q, NFPROTO_INET, NFT_MSG_GETTABLE, 0, NLMSG_BYTES);
+    nft_add_sized(&q, NFPROTO_INET, NFT_MSG_GETTABLE, 0, NLMSG_BYTES);
     nl_put_string(&q, NFTA_TABLE_NAME, table);
-    r = nlreq_send(&q, sock, on_table, ret, NULL, err);
+    r = nlreq_send(&q, sock, on_table_flags, ret, NULL, err);
     return r < 0 ? err_wrap(err, r, "firewall: table %s", table) : 0;
 }
 
-/* -EBADMSG for an element without a key. */
+/* Passes the key of one element to fn; -EBADMSG if it has none. */
 static int feed_element(const struct nlattr *element, nft_key_fn *fn, void *data)
 {
     const struct nlattr *key, *value;

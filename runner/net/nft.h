@@ -1,9 +1,9 @@
 #pragma once
 
-/* nf_tables messages: tables, chains, rules, sets and elements of one table, collected in one
- * transaction, which the kernel takes whole or not at all. */
+/* nf_tables messages: tables, chains, rules, sets and elements of one table, collected into a
+ * transaction that the kernel applies completely or not at all. */
 
-#include <netinet/in.h> /* in front of the kernel's headers of the same names */
+#include <netinet/in.h> /* must come before the kernel's headers of the same names */
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
@@ -14,13 +14,13 @@ struct err;
 
 enum {
     NFT_DATA_MAX = 64,   /* bytes of a key */
-    NFT_EXPRS_MAX = 16,  /* of one rule, an end mark included */
-    NFT_IFNAME_LEN = 16, /* a key's part that is an interface's name */
+    NFT_EXPRS_MAX = 16,  /* of one rule, including the end mark */
+    NFT_IFNAME_LEN = 16, /* bytes of an interface name in a key */
     NFT_MATCH_TO = 5,    /* expressions of nft_match_to, at most */
 };
 
-/* What a rule is made of, in the kernel's terms (registers and all); tables of these are the
- * ruleset. */
+/* Expressions of a rule in the kernel's terms (registers and so on). The ruleset is made of tables
+ * of them. */
 enum nft_kind {
     X_END = 0,
     X_META,    /* key -> reg */
@@ -30,15 +30,15 @@ enum nft_kind {
     X_LOOKUP,  /* reg in text; flags NFT_LOOKUP_F_INV */
     X_VMAP,    /* text[reg] is the verdict */
     X_CT,      /* key -> reg */
-    X_CT_ORIG, /* key, of the direction that began the connection -> reg */
+    X_CT_ORIG, /* key, in the original direction of the connection -> reg */
     X_VERDICT, /* key; to chain text */
     X_MASQ,
     X_REJECT, /* key = type, op = code */
-    X_PORT,   /* port op -> reg, in the wire's order */
-    X_REDIR,  /* to this machine, at the port in reg */
-    X_LOG,    /* to the listener of group key, with its first len bytes, and text */
-    X_HASH,   /* of len bytes at register op, modulo key -> reg */
-    X_LIMIT,  /* goes on where there are more than key a second, after op at once */
+    X_PORT,   /* port op -> reg, in network byte order */
+    X_REDIR,  /* redirects to this machine, to the port in reg */
+    X_LOG,    /* sends the first len bytes, and text, to the listener of group key */
+    X_HASH,   /* hash of len bytes at register op, modulo key -> reg */
+    X_LIMIT,  /* matches above key per second, after a burst of op */
 };
 
 struct nft_expr {
@@ -51,8 +51,8 @@ struct nft_expr {
     const char *text;
 };
 
-/* Matches what goes to an address of a family (4, 6) within a prefix; 0: to any. Returns how many
- * of x are used. */
+/* Fills x with a match for packets to an address of a family (4, 6) within a prefix; 0: to any.
+ * Returns the number of expressions. */
 size_t nft_match_to(struct nft_expr *x, uint8_t family, const uint8_t *bytes, unsigned prefix);
 
 struct nft_chain {
@@ -64,66 +64,65 @@ struct nft_chain {
 
 struct nft_set {
     const char *name;
-    uint32_t key_type; /* what nft(8) shows it as */
+    uint32_t key_type; /* for display by nft(8) */
     uint32_t key_len;
-    uint32_t flags;  /* NFT_SET_INTERVAL; NFT_SET_MAP: of verdicts */
-    bool host_order; /* for who lists it */
+    uint32_t flags;  /* NFT_SET_INTERVAL; NFT_SET_MAP: a map to verdicts */
+    bool host_order; /* for display by nft(8) */
 };
 
 struct nft_element {
     uint8_t key[NFT_DATA_MAX];
     uint32_t key_len;
-    bool end;         /* of an interval */
-    const char *jump; /* of a verdict map: the chain */
-    /* What the element itself counts (of a set with NFT_SET_EVAL); 0: nothing. A rule that finds it
-     * goes on where there are more connections than count_over, or more than rate_over a second,
-     * after burst. */
+    bool end;         /* the end of an interval */
+    const char *jump; /* in a verdict map: the chain */
+    /* Counters of the element (in a set with NFT_SET_EVAL); 0: none. A rule that looks it up
+     * matches above count_over connections, or above rate_over per second after burst. */
     uint32_t count_over, rate_over, burst;
-    bool daily; /* a rule that finds it goes on once a day */
+    bool daily; /* a rule that looks it up matches once a day */
 };
 
-/* Everything between begin and commit is one transaction on this table. genid: only if the ruleset
- * of the namespace is still this one (0: whatever it is), else -ERESTART. */
+/* A transaction on one table, from begin to commit. genid: -ERESTART if the namespace's ruleset is
+ * not of this generation any more (0: any). */
 struct nft {
     struct nlreq req;
     const char *table;
     uint8_t family;
 };
 void nft_begin(struct nft *n, const char *table, uint32_t genid);
-/* The same of a table of the family netdev, which sees frames. */
+/* Likewise for a table of the family netdev, which sees frames. */
 void nft_begin_frames(struct nft *n, const char *table);
 int nft_commit(struct nft *n, int sock, struct err *err);
 void nft_done(struct nft *n);
 #define auto_nft __attribute__((cleanup(nft_done)))
 
 void nft_add_table(struct nft *n);                            /* fails with -EEXIST */
-void nft_delete_table(struct nft *n);                         /* and all that is in it */
+void nft_delete_table(struct nft *n);                         /* with everything in it */
 void nft_add_chain(struct nft *n, const struct nft_chain *c); /* fails with -EEXIST */
-/* The same of frames that come in at an interface. */
+/* Adds a chain for frames that arrive at an interface. */
 void nft_add_chain_at(struct nft *n, const struct nft_chain *c, const char *device);
 void nft_delete_chain(struct nft *n, const char *name);
 void nft_delete_set(struct nft *n, const char *name);
 void nft_add_set(struct nft *n, const struct nft_set *s, uint32_t id);
 void nft_add_rule(struct nft *n, const char *chain, const struct nft_expr *exprs);
-/* The same, in front of those that are there. */
+/* Adds a rule before the existing ones. */
 void nft_insert_rule(struct nft *n, const char *chain, const struct nft_expr *exprs);
 void nft_add_elements(struct nft *n, const char *set, const struct nft_element *e, size_t count);
 void nft_delete_element(struct nft *n, const char *set, const struct nft_element *e);
 
-/* The generation of the ruleset. */
+/* Returns the generation of the ruleset in *ret. */
 int nft_generation(int sock, uint32_t *ret, struct err *err);
-/* 1, 0, or a negative errno. */
+/* Returns 1, 0, or a negative errno. */
 int nft_has_element(int sock, const char *table, const char *set, const struct nft_element *e,
                     struct err *err);
-/* How many rules a chain of a table of a family (NFPROTO_) has; 0 also where there is none. And the
- * flags of one of the family inet; -ENOENT. */
+/* nft_count_rules returns the number of rules of a chain; 0 also if there is none. nft_table_flags
+ * returns the flags of a table of the family inet; -ENOENT. */
 int nft_count_rules(int sock, uint8_t family, const char *table, const char *chain,
                     struct err *err);
 int nft_table_flags(int sock, const char *table, uint32_t *ret, struct err *err);
-/* Calls fn for the key of each element of a set. -ENOENT: no such set. fn's negative errno ends it.
- */
+/* Calls fn for the key of each element of a set. -ENOENT: no such set. A negative errno of fn ends
+ * it. */
 typedef int nft_key_fn(const uint8_t *key, size_t len, void *data);
 int nft_each_element(int sock, const char *table, const char *set, nft_key_fn *fn, void *data,
                      struct err *err);
-/* The keys in one message of the kernel's, pure. */
+/* Passes the keys in one message from the kernel to fn. Pure. */
 int nft_feed_elements(const struct nlmsghdr *h, nft_key_fn *fn, void *data);

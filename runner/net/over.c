@@ -13,7 +13,7 @@
 #include "base/err.h"
 #include "net/netlink.h"
 
-static int configure(int fd, int attr, const void *data, size_t len, struct err *err)
+static int over_configure(int fd, int attr, const void *data, size_t len, struct err *err)
 {
     const struct nfgenmsg g = {.version = NFNETLINK_V0, .res_id = htons(OVER_GROUP)};
     auto_nlreq struct nlreq q;
@@ -34,18 +34,18 @@ int over_open(struct err *err)
 
     if (fd < 0)
         return err_errno(err, fd, "connections over a bound: socket");
-    r = configure(fd, NFULA_CFG_CMD, &bind_cmd, sizeof(bind_cmd), err);
+    r = over_configure(fd, NFULA_CFG_CMD, &bind_cmd, sizeof(bind_cmd), err);
     if (r == 0)
-        r = configure(fd, NFULA_CFG_MODE, &mode, sizeof(mode), err);
+        r = over_configure(fd, NFULA_CFG_MODE, &mode, sizeof(mode), err);
     return r < 0 ? err_wrap(err, r, "connections over a bound: listen") : take_fd(&fd);
 }
 
-static const struct nlattr *find(const struct nlmsghdr *h, int attr)
+static const struct nlattr *message_find_attr(const struct nlmsghdr *h, int attr)
 {
     return nlmsg_find_attr((struct nlmsghdr *)(uintptr_t)h, sizeof(struct nfgenmsg), attr);
 }
 
-static bool bound_of(const struct nlattr *prefix, enum over_bound *ret)
+static bool prefix_bound(const struct nlattr *prefix, enum over_bound *ret)
 {
     static const char *const words[] = {[OVER_BOUND_FLOWS] = OVER_FLOWS,
                                         [OVER_BOUND_RATES] = OVER_RATES,
@@ -62,7 +62,7 @@ static bool bound_of(const struct nlattr *prefix, enum over_bound *ret)
     return false;
 }
 
-static bool source_of(const struct nlattr *payload, struct net_addr *ret)
+static bool payload_source(const struct nlattr *payload, struct net_addr *ret)
 {
     enum { V4_AT = 12, V6_AT = 8 };
     const uint8_t *ip = nla_data(payload);
@@ -86,10 +86,10 @@ bool over_parse(const struct nlmsghdr *h, struct over *ret)
     if (!nlmsg_valid_hdr(h, sizeof(struct nfgenmsg)) ||
         h->nlmsg_type != (NFNL_SUBSYS_ULOG << 8 | NFULNL_MSG_PACKET))
         return false;
-    prefix = find(h, NFULA_PREFIX);
-    payload = find(h, NFULA_PAYLOAD);
-    return prefix != NULL && payload != NULL && bound_of(prefix, &ret->bound) &&
-           source_of(payload, &ret->from);
+    prefix = message_find_attr(h, NFULA_PREFIX);
+    payload = message_find_attr(h, NFULA_PAYLOAD);
+    return prefix != NULL && payload != NULL && prefix_bound(prefix, &ret->bound) &&
+           payload_source(payload, &ret->from);
 }
 
 struct reading {

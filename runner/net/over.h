@@ -1,10 +1,8 @@
 #pragma once
 
-/*
- * Who is refused because of a bound of connections (ruleset.h): the kernel tells it, for each
- * sandbox at most once a day, whoever listens to OVER_GROUP of its net namespace, which one process
- * alone can. Nobody has to ask, and nothing is counted for it.
- */
+/* Reports of sandboxes that exceed a connection limit (ruleset.h). The kernel reports each sandbox
+ * at most once a day to the listener of OVER_GROUP in its net namespace. Only one process can
+ * listen. No polling and no counting is needed. */
 
 #include <stdbool.h>
 
@@ -14,10 +12,10 @@ struct err;
 
 enum {
     OVER_GROUP = 29294, /* of nfnetlink_log: "rn" */
-    OVER_BYTES = 40,    /* of a packet: up to its addresses */
+    OVER_BYTES = 40,    /* of a packet: enough for its addresses */
 };
 
-/* Which bound it is: the words that come with the packet. */
+/* The log prefix of the packet names the limit. */
 #define OVER_FLOWS "flows"
 #define OVER_RATES "flows a second"
 #define OVER_ALL   "flows of all"
@@ -29,11 +27,12 @@ struct over {
     struct net_addr from; /* the sandbox's address */
 };
 
-/* A socket that becomes readable when somebody is over; the fd. -EBUSY: another process has it. */
+/* Opens a socket that becomes readable when a sandbox exceeds a limit; returns the fd. -EBUSY:
+ * another process has it. */
 int over_open(struct err *err);
-/* Calls fn for each of what has come; what is lost or not understood is passed over. */
+/* Calls fn for each report; lost or malformed ones are skipped. */
 void over_read(int fd, void (*fn)(void *data, const struct over *o), void *data);
 
-/* One message: whether it tells of somebody. Pure. */
+/* Parses one message. Returns true if it is a report. Pure. */
 struct nlmsghdr;
 bool over_parse(const struct nlmsghdr *h, struct over *ret);

@@ -11,9 +11,8 @@
 #include "base/buf.h"
 #include "base/err.h"
 
-/* Private networks that are rarely used, one of each of the private ranges: who routes all of
- * 10.0.0.0/8 into a tunnel has another one free. The last is for tests of network devices
- * (RFC 2544) and used by nobody else. */
+/* Rarely used networks, one in each private range: a host that routes all of 10.0.0.0/8 into a
+ * tunnel has another one free. The last one is reserved for benchmarks (RFC 2544). */
 const char *const pool_defaults4[] = {"10.213.0.0/19",   "172.29.64.0/19", "192.168.192.0/19",
                                       "100.126.32.0/19", "198.18.64.0/19", NULL};
 /* Unique local (RFC 4193). */
@@ -49,8 +48,8 @@ struct net_addr pool_address(const struct net_rule *pool, uint32_t n)
 
 /* ---- routes ---- */
 
-/* Attributes of a route that are of use, as copies. */
-static bool take_attrs(const struct nlmsghdr *h, struct route *r)
+/* Copies the attributes that are used. */
+static bool route_take_attrs(const struct nlmsghdr *h, struct route *r)
 {
     const struct nlattr *attr;
     size_t len = r->to.family == 4 ? 4 : 16;
@@ -71,8 +70,8 @@ static bool take_attrs(const struct nlmsghdr *h, struct route *r)
     return true;
 }
 
-/* Multicast and link-local. */
-static bool is_everywhere(const struct net_rule *to)
+/* Multicast and link-local routes. */
+static bool route_is_link_local(const struct net_rule *to)
 {
     return to->family == 6 && to->prefix >= 8 &&
            (to->bytes[0] == 0xff || (to->bytes[0] == 0xfe && (to->bytes[1] & 0xc0) == 0x80));
@@ -94,11 +93,11 @@ int route_parse(const struct nlmsghdr *h, struct route *ret)
     if (m.rtm_dst_len > (r.to.family == 4 ? 32 : 128))
         return -EBADMSG;
     r.to.prefix = m.rtm_dst_len;
-    if (!take_attrs(h, &r))
+    if (!route_take_attrs(h, &r))
         return -EBADMSG;
     r.ours = m.rtm_protocol == ROUTE_PROTOCOL && m.rtm_type == RTN_BLACKHOLE;
-    r.configured =
-        (m.rtm_flags & RTM_F_CLONED) == 0 && m.rtm_type != RTN_MULTICAST && !is_everywhere(&r.to);
+    r.configured = (m.rtm_flags & RTM_F_CLONED) == 0 && m.rtm_type != RTN_MULTICAST &&
+                   !route_is_link_local(&r.to);
     *ret = r;
     return 1;
 }
@@ -111,13 +110,12 @@ bool pool_overlap(const struct net_rule *a, const struct net_rule *b)
            net_same_prefix(a->bytes, b->bytes, a->prefix < b->prefix ? a->prefix : b->prefix);
 }
 
-/* What is in the pool's way, as text; false when nothing is. */
+/* Finds a route or host that overlaps the pool, as text; false when there is none. */
 static bool find_overlap(const struct net_rule *pool, const struct pool_taken *t,
                          char text[NET_RULE_TEXT_MAX])
 {
     for (size_t i = 0; i < t->route_count; i++)
-        /* Default routes, and halves of everything (as VPNs have them), lead to the rest of the
-         * world. */
+        /* Default routes, and the two halves of the address space that VPNs use, do not count. */
         if (t->routes[i].to.prefix > 1 && pool_overlap(pool, &t->routes[i].to)) {
             net_rule_format(&t->routes[i].to, text);
             return true;
@@ -152,7 +150,7 @@ int pool_choose(const char *const *pools, int family, const struct pool_taken *t
             return 0;
         }
         (void)buf_printf(&tried, "%s%s (the host has %s)", tried.len > 0 ? ", " : "", *pools,
-                         text); /* what has no room is left out */
+                         text); /* text that does not fit is left out */
     }
     return err_set(err, -ENOSPC,
                    "no address range is free for sandboxes: %s; set network.pool%d in the "

@@ -8,7 +8,7 @@
 
 enum { WORD_MAX = 64, LINE_MAX_LEN = 200 };
 
-/* Whether a sandbox can ask it. */
+/* True if a sandbox can use this server. */
 static bool is_usable(const struct net_addr *a, bool v6)
 {
     static const uint8_t zero[16];
@@ -27,8 +27,8 @@ static bool is_loopback(const struct net_addr *a)
     return a->family == 4 ? a->bytes[0] == 127 : memcmp(a->bytes, one, sizeof(one)) == 0;
 }
 
-/* The first word at `text`, without a zone. */
-static bool word(const char *text, size_t len, char ret[WORD_MAX])
+/* Copies the first word at `text`, without a zone. */
+static bool text_word(const char *text, size_t len, char ret[WORD_MAX])
 {
     size_t n = 0;
 
@@ -41,20 +41,20 @@ static bool word(const char *text, size_t len, char ret[WORD_MAX])
     return true;
 }
 
-static bool take_server(struct net_box *box, const char *text, size_t len)
+static bool box_take_server(struct net_box *box, const char *text, size_t len)
 {
     char addr[WORD_MAX];
     struct net_addr a;
 
-    if (!word(text, len, addr) || net_addr_parse(addr, &a) < 0)
+    if (!text_word(text, len, addr) || net_addr_parse(addr, &a) < 0)
         return false;
     if (is_usable(&a, box->route6 != 0) && box->dns_count < NET_DNS_MAX)
         box->dns[box->dns_count++] = a;
     return is_loopback(&a);
 }
 
-/* As it is, where every byte may stand in a resolv.conf. */
-static void take_line(struct net_box *box, const char *line, size_t len)
+/* Copies the line if all of its bytes are allowed in a resolv.conf. */
+static void box_take_line(struct net_box *box, const char *line, size_t len)
 {
     size_t have = strlen(box->search);
 
@@ -68,8 +68,8 @@ static void take_line(struct net_box *box, const char *line, size_t len)
     box->search[have + len + 1] = '\0';
 }
 
-/* What follows the keyword, or NULL. */
-static const char *after(const char *line, size_t len, const char *keyword)
+/* Returns the text after the keyword, or NULL. */
+static const char *keyword_rest(const char *line, size_t len, const char *keyword)
 {
     size_t n = strlen(keyword);
 
@@ -89,11 +89,12 @@ bool resolv_take(struct net_box *box, const char *text, size_t len)
         size_t line = newline != NULL ? (size_t)(newline - text) : len;
         size_t step = line + (newline != NULL);
 
-        rest = after(text, line, "nameserver");
+        rest = keyword_rest(text, line, "nameserver");
         if (rest != NULL)
-            stub |= take_server(box, rest, line - (size_t)(rest - text));
-        else if (after(text, line, "search") != NULL || after(text, line, "options") != NULL)
-            take_line(box, text, line);
+            stub |= box_take_server(box, rest, line - (size_t)(rest - text));
+        else if (keyword_rest(text, line, "search") != NULL ||
+                 keyword_rest(text, line, "options") != NULL)
+            box_take_line(box, text, line);
         text += step;
         len -= step;
     }
@@ -123,15 +124,15 @@ int resolv_server(const struct net_addr *a, unsigned scope, struct sockaddr_stor
     return 0;
 }
 
-/* "%eth0", "%2": an interface that is not there is no scope, and the address will not be reached.
+/* Parses "%eth0" or "%2". A missing interface gives no scope, and the address is then unreachable.
  */
-static unsigned scope_of(const char *text, size_t len)
+static unsigned zone_scope(const char *text, size_t len)
 {
     const char *percent = memchr(text, '%', len);
     char zone[WORD_MAX];
     unsigned index;
 
-    if (percent == NULL || !word(percent + 1, len - (size_t)(percent + 1 - text), zone))
+    if (percent == NULL || !text_word(percent + 1, len - (size_t)(percent + 1 - text), zone))
         return 0;
     index = if_nametoindex(zone);
     return index != 0 ? index : (unsigned)strtoul(zone, NULL, 10);
@@ -149,10 +150,10 @@ int resolv_nth(const char *text, size_t len, unsigned index, struct sockaddr_sto
         char addr[WORD_MAX];
         struct net_addr a;
 
-        rest = after(text, line, "nameserver");
-        if (rest != NULL && word(rest, line - (size_t)(rest - text), addr) &&
+        rest = keyword_rest(text, line, "nameserver");
+        if (rest != NULL && text_word(rest, line - (size_t)(rest - text), addr) &&
             net_addr_parse(addr, &a) == 0 && seen++ == index)
-            return resolv_server(&a, scope_of(rest, line - (size_t)(rest - text)), ret);
+            return resolv_server(&a, zone_scope(rest, line - (size_t)(rest - text)), ret);
         text += step;
         len -= step;
     }

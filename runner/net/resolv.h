@@ -1,6 +1,6 @@
 #pragma once
 
-/* The host's resolv.conf as a source for sandboxes': pure. */
+/* Parses the host's resolv.conf for sandboxes and for the host itself. Pure. */
 
 #include <stdbool.h>
 #include <stddef.h>
@@ -10,17 +10,15 @@
 enum { RESOLV_TEXT_MAX = 64 << 10 };
 
 /*
- * Takes the name servers that a sandbox can ask, and search and options lines, into box. Loopback
- * addresses are the host's own stub, which a sandbox has not; so are link-local ones, and IPv6
- * where the sandbox has no route. Returns whether one of the text's was a loopback address: then
- * the servers behind it are in another file.
+ * Copies the name servers that a sandbox can use, and search and options lines, into box. Skips
+ * loopback addresses, which are the host's local stub, link-local ones, and IPv6 if the sandbox has
+ * no IPv6 route. Returns true if the text has a loopback address: then the servers behind the stub
+ * are in another file.
  */
 bool resolv_take(struct net_box *box, const char *text, size_t len);
 
-/*
- * The index'th name server as the host itself asks it, at port 53: loopback and link-local ones
- * count, too. A text without any means the host's own, at 127.0.0.1. -ENOENT.
- */
+/* Returns name server number `index` as the host uses it, at port 53, including loopback and
+ * link-local ones. A text without any means 127.0.0.1. -ENOENT. */
 struct sockaddr_storage;
 int resolv_nth(const char *text, size_t len, unsigned index, struct sockaddr_storage *ret);
 /* scope: of a link-local address, or 0. */

@@ -1,21 +1,24 @@
 /*
- * What others take away while sandboxes live, and that the network of one that lives fails closed.
+ * Restores rules that other programs remove while sandboxes run, and closes networks for which that
+ * fails.
  *
- * A network is open while the table does what it must and its own rules are in it. Whatever of that
- * is found wrong, or cannot be looked at, is put right at once, the table first: one transaction,
- * and nothing reaches anything any more, whatever is missing in it. What cannot be put right is
- * closed: the host's end of the link goes down, which needs no firewall, says so in its alias, and
- * lasts whatever becomes of us. It is tried again after a while, longer each time, and whenever the
- * table changes; then the link comes up.
+ * A network is open while the table is complete and has the network's own rules. When a check finds
+ * something missing or fails, it is repaired at once, the table first. Making the table is one
+ * transaction, after which no sandbox reaches anything. A network that cannot be repaired is
+ * closed: the host's end of the link goes down. That needs no firewall, is recorded in the link's
+ * alias, and outlives the process. Repairs are repeated, with a growing delay and whenever the
+ * table changes; on success the link goes up.
  *
  *   open    ->  closed   no lock, no sockets, no table, no rules of its own
- *   closed  ->  open     table and rules are there; also of another process's closing, by the alias
+ *   closed  ->  open     table and rules are complete; closed by any process (the alias tells)
  *
- * Forwarding of the host's interfaces, which the table guards against strangers, is switched off
- * while there is no table, and on again with the next one.
+ * Forwarding of the host's interfaces is guarded by the table. It is disabled while there is no
+ * table, and enabled again with the next one.
  *
- * Between somebody's deletion and our answer (a millisecond or so), and while no rind runs, there
- * are no rules: nothing here can help that.
+ * Between a removal and its repair (about a millisecond), and while no rind runs, there are no
+ * rules; this cannot be prevented here.
+ *
+ * Runs in the launcher.
  */
 #include <errno.h>
 #include <linux/netlink.h>
@@ -39,15 +42,16 @@
 enum {
     AGAIN_FIRST_MS = 100,
     AGAIN_MAX_MS = 10000,
-    AGAIN_DOUBLINGS = 7, /* AGAIN_FIRST_MS << this is more than AGAIN_MAX_MS */
-    UNWATCHED_MS = 1000, /* looked at again, where the kernel does not tell */
-    LOCK_WAIT_MS = 500,  /* of a rind that most likely puts the table back itself */
-    LOCK_LONG_MS = 2000, /* where the table is whole, and refuses what is not in it */
+    AGAIN_DOUBLINGS = 7, /* AGAIN_FIRST_MS << this exceeds AGAIN_MAX_MS */
+    UNWATCHED_MS = 1000, /* interval of checks if the kernel does not report changes */
+    LOCK_WAIT_MS = 500,  /* for another rind's lock, which probably repairs the table itself */
+    /* when the table is complete, and so refuses everything that is not in it */
+    LOCK_LONG_MS = 2000,
 };
 
 /* ---- watching ---- */
 
-static int add_to(int epoll, int fd)
+static int epoll_add(int epoll, int fd)
 {
     struct epoll_event ev = {.events = EPOLLIN, .data.fd = fd};
 
@@ -56,7 +60,7 @@ static int add_to(int epoll, int fd)
     return epoll_ctl(epoll, EPOLL_CTL_ADD, fd, &ev) < 0 && errno != EEXIST ? -1 : 0;
 }
 
-static void open_once(int *fd, int (*open_fn)(void))
+static void watch_open_once(int *fd, int (*open_fn)(void))
 {
     if (*fd < 0)
         *fd = open_fn();
@@ -68,13 +72,13 @@ int net_watch(struct net *n)
 
     if (n->watch_all >= 0)
         return n->watch_all;
-    /* First what closes links. */
+    /* First the sockets that closing a link needs. */
     (void)net_open_sockets(n, NULL);
-    open_once(&n->watch, watch_open);
-    open_once(&n->watch_routes, watch_open_routes);
-    open_once(&n->watch_link, watch_open_link);
-    open_once(&n->watch_resolv, watch_open_resolv);
-    /* Sandboxes of an earlier process may be there already. */
+    watch_open_once(&n->watch, watch_open);
+    watch_open_once(&n->watch_routes, watch_open_routes);
+    watch_open_once(&n->watch_link, watch_open_link);
+    watch_open_once(&n->watch_resolv, watch_open_resolv);
+    /* Sandboxes of an earlier process may exist already. */
     if (n->uplink == 0 && n->route >= 0 && host_find_uplink(n, &host_somewhere4, &up) == 0)
         n->uplink = up.index;
     if (n->watch_link >= 0)
@@ -82,20 +86,20 @@ int net_watch(struct net *n)
     if (n->watch < 0)
         return FD_NONE;
     n->watch_all = epoll_create1(EPOLL_CLOEXEC);
-    /* Without routes is better than without rules. */
+    /* Rules without routes are better than nothing. */
     if (n->watch_all < 0)
         return n->watch;
-    if (add_to(n->watch_all, n->watch) < 0) {
+    if (epoll_add(n->watch_all, n->watch) < 0) {
         (void)close(take_fd(&n->watch_all));
         return n->watch;
     }
-    (void)add_to(n->watch_all, n->watch_routes);
-    (void)add_to(n->watch_all, n->watch_link);
-    (void)add_to(n->watch_all, n->watch_resolv);
+    (void)epoll_add(n->watch_all, n->watch_routes);
+    (void)epoll_add(n->watch_all, n->watch_link);
+    (void)epoll_add(n->watch_all, n->watch_resolv);
     return n->watch_all;
 }
 
-/* Nothing can be done about it while sandboxes have these addresses, but it explains much. */
+/* Reports an overlap. It cannot be repaired while sandboxes use these addresses. */
 static void on_new_route(void *data, const struct route *route)
 {
     const struct net *n = data;
@@ -114,17 +118,18 @@ static void on_new_route(void *data, const struct route *route)
     n->config.said(text);
 }
 
-static int way_to(struct net *n, const struct net_addr *to)
+static int route_interface(struct net *n, const struct net_addr *to)
 {
     struct uplink up;
 
     return host_find_uplink(n, to, &up) == 0 ? up.index : -1;
 }
 
-/* The host is connected to something else now: replies come in there. */
-static void follow_uplink(struct net *n, const struct net_box *const *boxes, size_t count)
+/* The uplink has changed: replies now arrive at another interface. */
+static void restore_follow_uplink(struct net *n, const struct net_box *const *boxes, size_t count)
 {
-    const int way4 = way_to(n, &host_somewhere4), way6 = way_to(n, &host_somewhere6);
+    const int way4 = route_interface(n, &host_somewhere4),
+              way6 = route_interface(n, &host_somewhere6);
     struct err err = ERR_NONE;
 
     if (way4 == n->way4 && way6 == n->way6)
@@ -137,8 +142,8 @@ static void follow_uplink(struct net *n, const struct net_box *const *boxes, siz
             n->config.said(err.msg);
 }
 
-/* The port of a netlink socket, which the kernel gives it with its first message. */
-static uint32_t port_of(int fd)
+/* Returns the port id of a netlink socket, which the kernel assigns with the first message. */
+static uint32_t socket_port(int fd)
 {
     struct sockaddr_nl name = {.nl_family = AF_NETLINK};
     socklen_t len = sizeof(name);
@@ -148,9 +153,9 @@ static uint32_t port_of(int fd)
     return name.nl_pid;
 }
 
-static void read_watched(struct net *n)
+static void watch_read_all(struct net *n)
 {
-    n->doubt = (n->watch >= 0 && watch_read(n->watch, port_of(n->nft))) || n->doubt;
+    n->doubt = (n->watch >= 0 && watch_read(n->watch, socket_port(n->nft))) || n->doubt;
     n->moved =
         (n->watch_routes >= 0 && watch_read_routes(n->watch_routes, on_new_route, n)) || n->moved;
     n->other = (n->watch_link >= 0 && watch_read_link(n->watch_link)) || n->other;
@@ -159,7 +164,7 @@ static void read_watched(struct net *n)
 
 /* ---- the table ---- */
 
-static int make_table(struct net *n, struct err *err)
+static int table_make(struct net *n, struct err *err)
 {
     char guards[2 * UPLINKS_MAX][NET_LINK_MAX];
     int r;
@@ -172,8 +177,8 @@ static int make_table(struct net *n, struct err *err)
     return 0;
 }
 
-/* 1: it is new. */
-static int check_table(struct net *n, struct err *err)
+/* Returns 1 if the table was made. */
+static int table_check(struct net *n, struct err *err)
 {
     int r = ruleset_state(n->nft, err);
 
@@ -182,7 +187,7 @@ static int check_table(struct net *n, struct err *err)
         return r < 0 ? r : 0;
     if (r == RULESET_DAMAGED)
         host_mark_guarded(n);
-    r = make_table(n, err);
+    r = table_make(n, err);
     n->whole = r == 0;
     return r < 0 ? r : 1;
 }
@@ -191,24 +196,24 @@ int restore_table(struct net *n, struct err *err)
 {
     int r;
 
-    read_watched(n);
-    /* Where nobody tells us it is looked at each time. */
+    watch_read_all(n);
+    /* Without a watch it is checked each time. */
     if (n->whole && !n->doubt && n->watch >= 0)
         return 0;
-    r = check_table(n, err);
+    r = table_check(n, err);
     if (r == 1)
-        n->doubt = true; /* others may have been in it */
+        n->doubt = true; /* the old one may have had other networks */
     return r < 0 ? r : 0;
 }
 
 /* ---- networks ---- */
 
-static bool has(const struct closed_nets *c, uint32_t slot)
+static bool closed_has(const struct closed_nets *c, uint32_t slot)
 {
     return slot < POOL_SLOTS && (c->bits[slot / 8] >> slot % 8 & 1) != 0;
 }
 
-static void set(struct closed_nets *c, uint32_t slot, bool closed)
+static void closed_set(struct closed_nets *c, uint32_t slot, bool closed)
 {
     const uint8_t bit = (uint8_t)(1u << slot % 8);
 
@@ -216,92 +221,93 @@ static void set(struct closed_nets *c, uint32_t slot, bool closed)
         c->bits[slot / 8] = (uint8_t)(closed ? c->bits[slot / 8] | bit : c->bits[slot / 8] & ~bit);
 }
 
-/* What one look at all of them has come to. */
+/* The state of one check of all networks. */
 struct look {
     const struct net_box *const *boxes; /* borrowed */
     size_t count;
-    bool first; /* of this process */
+    bool first; /* the first check of this process */
     struct closed_nets was, now;
-    bool missed;    /* some were not in the table */
+    bool missed;    /* some networks were not in the table */
     struct err why; /* the first failure */
 };
 
-static void close_box(struct net *n, struct look *l, const struct net_box *box,
-                      const struct err *why)
+static void look_close_box(struct net *n, struct look *l, const struct net_box *box,
+                           const struct err *why)
 {
     struct err err = ERR_NONE;
 
     if (l->why.code == 0)
         l->why = *why;
-    set(&l->now, box->slot, true);
+    closed_set(&l->now, box->slot, true);
     if (n->route < 0)
         n->route = nl_open(NETLINK_ROUTE);
     if (link_close(n->route, box->link, why->msg, &err) < 0 && n->config.said != NULL &&
-        !has(&l->was, box->slot))
+        !closed_has(&l->was, box->slot))
         n->config.said(err.msg);
 }
 
-static void close_all(struct net *n, struct look *l, const struct err *why)
+static void look_close_all(struct net *n, struct look *l, const struct err *why)
 {
     for (size_t i = 0; i < l->count; i++)
-        close_box(n, l, l->boxes[i], why);
+        look_close_box(n, l, l->boxes[i], why);
 }
 
-/* Of a link that is administered from inside, and may have been taken away there. */
-static int has_frames(const struct net *n, const struct net_box *box, struct err *err)
+/* Checks the frame rules of a link that is administered inside, where it may have been removed. */
+static int box_has_frames(const struct net *n, const struct net_box *box, struct err *err)
 {
     return !box->admin || if_nametoindex(box->link) == 0 ? 1 : frames_has(n->nft, box->link, err);
 }
 
-/* Whether nothing is to be done, as most of what others change is their own: for that nobody waits
- * for the lock, which others may want without a pause. *ret_whole: the table is. */
-static bool all_is_there(const struct net *n, const struct look *l, bool *ret_whole)
+/* True if nothing needs repair, as most changes concern other programs' tables. This check needs no
+ * lock, for which others may compete all the time. *ret_whole: the table is complete. */
+static bool look_is_complete(const struct net *n, const struct look *l, bool *ret_whole)
 {
     bool there = ruleset_state(n->nft, NULL) == RULESET_WHOLE;
 
     *ret_whole = there;
     there = there && host_is_guarded(n) == 1;
     for (size_t i = 0; there && i < l->count; i++)
-        there = !has(&l->was, l->boxes[i]->slot) && ruleset_has(n->nft, l->boxes[i], NULL) == 1 &&
-                has_frames(n, l->boxes[i], NULL) == 1;
+        there = !closed_has(&l->was, l->boxes[i]->slot) &&
+                ruleset_has(n->nft, l->boxes[i], NULL) == 1 &&
+                box_has_frames(n, l->boxes[i], NULL) == 1;
     return there;
 }
 
-static int put_back(struct net *n, struct look *l, const struct net_box *box,
-                    const struct ruleset_bounds *bounds, struct err *err)
+static int box_restore(struct net *n, struct look *l, const struct net_box *box,
+                       const struct ruleset_bounds *bounds, struct err *err)
 {
-    const bool closed = has(&l->was, box->slot);
+    const bool closed = closed_has(&l->was, box->slot);
     int r = ruleset_has(n->nft, box, err);
     const bool missed = r == 0;
 
     l->missed = l->missed || missed;
     if (missed)
         r = ruleset_add(n->nft, box, bounds, err);
-    /* The table of frames can be gone alone. */
+    /* The table of frames can be missing alone. */
     if (r >= 0)
-        r = has_frames(n, box, err);
+        r = box_has_frames(n, box, err);
     if (r == 0)
         r = frames_add(n->nft, box->link, err);
     if (r >= 0 && (missed || closed))
         r = host_forward(n, box, err);
-    /* Whoever found no rules may have taken it for one of nobody. */
+    /* Another process that found no rules may have taken the link for an abandoned one. */
     if (r >= 0 && (missed || closed))
         r = link_open(n->route, box, err);
     return r < 0 ? r : 0;
 }
 
-/* What an earlier process has closed is to be opened, too. */
-static void find_closed(struct net *n, struct look *l)
+/* Networks closed by an earlier process must be opened, too. */
+static void look_find_closed(struct net *n, struct look *l)
 {
     for (size_t i = 0; i < l->count; i++)
-        set(&l->was, l->boxes[i]->slot,
-            has(&l->was, l->boxes[i]->slot) ||
-                link_is_closed(n->route, l->boxes[i]->link, NULL) == 1);
+        closed_set(&l->was, l->boxes[i]->slot,
+                   closed_has(&l->was, l->boxes[i]->slot) ||
+                       link_is_closed(n->route, l->boxes[i]->link, NULL) == 1);
 }
 
-/* Under the lock. Whoever comes first makes the table, and knows of his own sandboxes only: each
- * has to look for each of his. */
-static void look_at_all(struct net *n, struct look *l)
+/* Called under the lock. The process that comes first makes the table, and knows only its own
+ * networks; each process repairs its own. */
+static void look_restore_all(struct net *n, struct look *l)
 {
     const struct ruleset_bounds bounds = net_bounds(n);
     struct err err = ERR_NONE;
@@ -309,9 +315,9 @@ static void look_at_all(struct net *n, struct look *l)
 
     if (l->first)
         host_mark_guarded(n);
-    r = check_table(n, &err);
+    r = table_check(n, &err);
     if (r < 0) {
-        close_all(n, l, &err);
+        look_close_all(n, l, &err);
         host_forward_pause(n);
         return;
     }
@@ -319,15 +325,15 @@ static void look_at_all(struct net *n, struct look *l)
         n->config.said(err.msg);
     for (size_t i = 0; i < l->count; i++) {
         err = (struct err)ERR_NONE;
-        r = put_back(n, l, l->boxes[i], &bounds, &err);
+        r = box_restore(n, l, l->boxes[i], &bounds, &err);
         if (r < 0)
-            close_box(n, l, l->boxes[i], &err); /* the others get theirs all the same */
+            look_close_box(n, l, l->boxes[i], &err); /* other networks are repaired all the same */
     }
 }
 
-/* ---- and again ---- */
+/* ---- retries ---- */
 
-static void schedule(struct net *n, bool failed)
+static void restore_schedule(struct net *n, bool failed)
 {
     const unsigned doublings = n->failures < AGAIN_DOUBLINGS ? n->failures : AGAIN_DOUBLINGS;
     const int64_t wait = (int64_t)AGAIN_FIRST_MS << doublings;
@@ -345,7 +351,7 @@ int net_wait(const struct net *n)
     int64_t left = n->again_ms - clock_mono_ms();
 
     if (n->doubt)
-        return 0; /* it was read from the watch in front of a new network */
+        return 0; /* net_add has read the change from the watch */
     return n->again_ms == 0 ? -1 : left > 0 ? (int)left : 0;
 }
 
@@ -360,7 +366,7 @@ int net_shut(struct net *n, uint32_t slot, const char *why, struct err *err)
 
 const char *net_closed(const struct net *n, uint32_t slot)
 {
-    return has(&n->closed, slot) ? n->why : NULL;
+    return closed_has(&n->closed, slot) ? n->why : NULL;
 }
 
 void restore_unwatched(struct net *n)
@@ -371,20 +377,20 @@ void restore_unwatched(struct net *n)
 
 void restore_forget(struct net *n, uint32_t slot)
 {
-    set(&n->closed, slot, false);
+    closed_set(&n->closed, slot, false);
 }
 
-/* NET_CLOSED, NET_OPENED: whether some are that were not. */
-static int account(struct net *n, const struct look *l)
+/* Returns NET_CLOSED and NET_OPENED if networks have changed. */
+static int look_account(struct net *n, const struct look *l)
 {
     int turned = 0;
 
     for (size_t i = 0; i < l->count; i++) {
         const uint32_t slot = l->boxes[i]->slot;
 
-        if (has(&l->now, slot) && !has(&n->closed, slot))
+        if (closed_has(&l->now, slot) && !closed_has(&n->closed, slot))
             turned |= NET_CLOSED;
-        if (!has(&l->now, slot) && has(&l->was, slot))
+        if (!closed_has(&l->now, slot) && closed_has(&l->was, slot))
             turned |= NET_OPENED;
     }
     if (l->why.code != 0)
@@ -393,8 +399,8 @@ static int account(struct net *n, const struct look *l)
     return turned | (l->missed && l->why.code == 0 ? NET_RESTORED : 0);
 }
 
-/* Nobody lives whose network it could be: what comes later is looked at when it comes. */
-static int forget_all(struct net *n)
+/* No network is left: those added later are checked then. */
+static int restore_forget_all(struct net *n)
 {
     n->closed = (struct closed_nets){{0}};
     n->doubt = n->whole = n->moved = n->other = false;
@@ -403,9 +409,9 @@ static int forget_all(struct net *n)
     return 0;
 }
 
-/* Sockets and the lock, as far as they are needed. Negative: neither can be worked. 1: all is
- * there, and nothing is to be put back. */
-static int prepare(struct net *n, struct look *l, struct err *why, int *ret_lock)
+/* Opens sockets and takes the lock, as far as needed. Negative: neither works. 1: nothing needs
+ * repair. */
+static int look_prepare(struct net *n, struct look *l, struct err *why, int *ret_lock)
 {
     bool whole = true;
     int r = net_open_sockets(n, why);
@@ -413,11 +419,11 @@ static int prepare(struct net *n, struct look *l, struct err *why, int *ret_lock
     if (r < 0)
         return r;
     if (n->doubt && l->first)
-        find_closed(n, l);
-    if (n->doubt && all_is_there(n, l, &whole) && !l->first) {
+        look_find_closed(n, l);
+    if (n->doubt && look_is_complete(n, l, &whole) && !l->first) {
         n->whole = true;
         n->doubt = false;
-        schedule(n, false);
+        restore_schedule(n, false);
     }
     if (!n->doubt && !n->moved && !n->other)
         return 1;
@@ -435,34 +441,34 @@ int net_restore(struct net *n, const struct net_box *const *boxes, size_t count,
 
     (void)net_watch(n);
     n->looked = true;
-    read_watched(n);
-    /* What has happened before anybody watched, nobody was told. */
+    watch_read_all(n);
+    /* Changes before the watch began were not reported. */
     n->doubt = n->doubt || l.first || (n->again_ms != 0 && net_wait(n) == 0);
     if (count == 0)
-        return forget_all(n);
+        return restore_forget_all(n);
     if (!n->doubt && !n->moved && !n->other)
         return 0;
-    r = prepare(n, &l, &why, &lock);
+    r = look_prepare(n, &l, &why, &lock);
     if (r == 1)
         return 0;
     if (r < 0 && !n->doubt)
-        schedule(n, true);
+        restore_schedule(n, true);
     else if (r < 0)
-        close_all(n, &l, &why);
+        look_close_all(n, &l, &why);
     else if (n->doubt)
-        look_at_all(n, &l);
+        look_restore_all(n, &l);
     if (r == 0 && (n->moved || l.first))
-        follow_uplink(n, boxes, count);
+        restore_follow_uplink(n, boxes, count);
     if (n->doubt) {
         n->doubt = false;
-        ret = account(n, &l);
-        schedule(n, l.why.code != 0);
+        ret = look_account(n, &l);
+        restore_schedule(n, l.why.code != 0);
         r = 0;
     }
     if (err != NULL)
         *err = r < 0 ? why : l.why;
     if (lock < 0)
-        return r < 0 ? r : ret; /* what has moved is followed later */
+        return r < 0 ? r : ret; /* the change is followed at the next call */
     /* A route through another interface may have another MTU. */
     ret |= n->moved || n->other ? NET_MOVED : 0;
     n->moved = n->other = false;

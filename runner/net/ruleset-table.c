@@ -1,20 +1,19 @@
 /*
- * What the table says of all sandboxes, as data.
+ * The static part of the table, as data.
  *
- *   prerouting  -300  a sandbox sends from its own addresses only; nobody else sends from them.
- *                     In front of connection tracking: what is dropped here leaves no trace.
- *   input        -10  from a sandbox: named ports of its gateway address; nothing else of the host
- *   forward      -10  to a sandbox: replies, and members of the same named network
- *                     from a sandbox: its lists, then the internet when it has it; nothing that
- *                     connection tracking makes nothing of, which would not get the host's address
- *   bound-*       -9  of what a sandbox was let begin: no more than its share of the host's table
- *                     of connections, and than that of all sandboxes together; what is refused
- *                     here has no entry in it either
+ *   prerouting  -300  a sandbox sends only from its own addresses, and only it sends from them.
+ *                     Before connection tracking: a packet dropped here leaves no entry.
+ *   input        -10  from a sandbox: allowed ports of its gateway address, and no others
+ *   forward      -10  to a sandbox: replies, and members of the same named network.
+ *                     From a sandbox: its lists, then the internet if allowed; no packet that
+ *                     conntrack cannot classify, as it would not be masqueraded
+ *   bound-*       -9  new connections: no more than the sandbox's share of the host's conntrack
+ *                     table, and than that of all sandboxes; a refused one leaves no entry
  *   output       -10  to a sandbox: replies only; ports are reached from inside (launch/connect.c)
- *   postrouting  100  what a sandbox was let send to elsewhere gets the host's address
+ *   postrouting  100  masquerades what a sandbox sends elsewhere
  *
- * The priorities are in front of the filters that other programs have at 0, so that what they
- * accept is not accepted for us; what we accept they still see.
+ * The priorities come before other programs' filters at 0: their accept does not override these
+ * rules, while they still see what is accepted here.
  */
 #include "net/ruleset-table.h"
 
@@ -28,7 +27,7 @@
 #include "net/over.h"
 #include "net/ruleset.h"
 
-/* Types as nft(8) numbers them, to show keys by; a concatenation has six bits for each. */
+/* Key types as nft(8) numbers them, for display; a concatenation has six bits for each. */
 enum {
     TYPE_INTEGER = 4,
     TYPE_IPV4 = 7,
@@ -107,7 +106,7 @@ static const struct nft_chain chains[] = {
 #define GOTO(c)  {.kind = X_VERDICT, .key = (uint32_t)NFT_GOTO, .text = (c)}
 #define JUMP(c)  {.kind = X_VERDICT, .key = (uint32_t)NFT_JUMP, .text = (c)}
 
-/* Bits of struct nf_conn's state, in the host's order, of which only the lowest byte is used. */
+/* Bits of struct nf_conn's state in host byte order; only the lowest byte is used. */
 #define STATE_BIT(state) (1 << ((state) + 1))
 #if __BYTE_ORDER__ == __ORDER_LITTLE_ENDIAN__
 #define WORD(b) {(uint8_t)((b) & 0xff), (uint8_t)((b) >> 8 & 0xff), 0, 0}
@@ -124,8 +123,8 @@ static const struct nft_chain chains[] = {
 #define NEW     CT_ANY(NFT_CT_STATE, STATE_BIT(IP_CT_NEW))
 #define GOES_ON CT_ANY(NFT_CT_STATE, STATE_BIT(IP_CT_ESTABLISHED))
 #define UNKNOWN CT_ANY(NFT_CT_STATE, NF_CT_STATE_INVALID_BIT | NF_CT_STATE_UNTRACKED_BIT)
-/* An error about a connection that this very sandbox began. Whoever may make packets by hand makes
- * errors about anybody's, and connection tracking takes each for a part of what it is about. */
+/* An ICMP error about a connection that this very sandbox began. A process with raw sockets can
+ * forge errors about any connection, and conntrack takes each for a part of that connection. */
 #define BEGUN_BY(origin, set) CT_ANY(NFT_CT_STATE, STATE_BIT(IP_CT_RELATED)), META(NFT_META_IIFNAME, R(0)), \
                            {.kind = X_CT_ORIG, .key = (origin), .reg = R(4)}, IN(set, R(0))
 #define OWN_ERROR4 BEGUN_BY(NFT_CT_SRC_IP, SET_SOURCE4)
@@ -138,7 +137,7 @@ static const struct rule {
     {CHAIN_REFUSE, {TCP, {.kind = X_REJECT, .key = NFT_REJECT_TCP_RST}}},
     {CHAIN_REFUSE, {{.kind = X_REJECT, .key = NFT_REJECT_ICMPX_UNREACH, .op = NFT_REJECT_ICMPX_ADMIN_PROHIBITED}}},
 
-    /* The host's own name servers may be private: asked for names, and for nothing else. */
+    /* The host's own name servers may have private addresses: only DNS is allowed there. */
     {"internet", {V4, DADDR4(R(0)), META(NFT_META_L4PROTO, R(1)), DPORT(R(2)), IN(SET_DNS4, R(0)), ACCEPT}},
     {"internet", {V6, DADDR6(R(0)), META(NFT_META_L4PROTO, R(4)), DPORT(R(5)), IN(SET_DNS6, R(0)), ACCEPT}},
     {"internet", {V4, DADDR4(R(0)), IN(SET_PRIVATE4, R(0)), GOTO(CHAIN_REFUSE)}},
@@ -177,7 +176,7 @@ static const struct rule {
     {"postrouting", {V4, SADDR4(R(0)), IN(SET_BOXES4, R(0)), NOT_TO_US, {.kind = X_MASQ}}},
     {"postrouting", {V6, SADDR6(R(0)), IN(SET_BOXES6, R(0)), NOT_TO_US, {.kind = X_MASQ}}},
 }, bound_rules[] = {
-    /* The rate first: what it refuses is not counted. */
+    /* The rate comes first: what it refuses is not counted. */
     {"bound-input",   {NEW, META(NFT_META_IIFNAME, R(0)), IN(SET_RATES, R(0)), GOTO(CHAIN_OVER_RATES)}},
     {"bound-input",   {NEW, META(NFT_META_IIFNAME, R(0)), IN(SET_FLOWS, R(0)), GOTO(CHAIN_OVER_FLOWS)}},
     {"bound-input",   {FROM_US, NEW, GOTO(CHAIN_BOUND_ALL)}},
@@ -185,7 +184,7 @@ static const struct rule {
     {"bound-forward", {NEW, META(NFT_META_IIFNAME, R(0)), IN(SET_FLOWS, R(0)), GOTO(CHAIN_OVER_FLOWS)}},
     {"bound-forward", {FROM_US, NEW, GOTO(CHAIN_BOUND_ALL)}},
 }, told_rules[] = {
-    /* The first of a day alone is told of. */
+    /* Only the first packet of a day is reported. */
     {CHAIN_OVER_RATES, {META(NFT_META_IIFNAME, R(0)), IN(SET_TOLD, R(0)), LOG(OVER_RATES)}},
     {CHAIN_OVER_FLOWS, {META(NFT_META_IIFNAME, R(0)), IN(SET_TOLD, R(0)), LOG(OVER_FLOWS)}},
     {CHAIN_OVER_ALL,   {META(NFT_META_IIFNAME, R(0)), IN(SET_TOLD, R(0)), LOG(OVER_ALL)}},
@@ -195,8 +194,8 @@ static const struct rule {
     {CHAIN_OVER_ALL,   {GOTO(CHAIN_REFUSE)}},
 };
 
-/* Everything that is not the internet (IANA's special-purpose registries): first address, and the
- * first one behind. Where nothing follows, the range reaches to the end. */
+/* All addresses that are not the internet (IANA's special-purpose registries): the first address,
+ * and the first one after the range. `open`: the range reaches to the end of the address space. */
 static const struct range {
     uint8_t first[16], behind[16];
     bool open;
@@ -217,23 +216,24 @@ static const struct range {
     {{203, 0, 113}, {203, 0, 114}, false},          /* 203.0.113.0/24: documentation */
     {{224}, {0}, true},                             /* 224.0.0.0/4: multicast; 240.0.0.0/4, broadcast */
 }, private6[] = {
-    /* Only 2000::/3 is the internet. That leaves out ::1, IPv4 in IPv6 (::ffff:0:0/96, 64:ff9b::/96 of
-     * NAT64), unique local, link-local and multicast addresses. */
+    /* Only 2000::/3 is the internet. So ::1, IPv4 in IPv6 (::ffff:0:0/96, NAT64's 64:ff9b::/96),
+     * unique local, link-local and multicast addresses are excluded. */
     {{0}, {0x20}, false},
-    {{0x20, 0x01}, {0x20, 0x01, 0x02}, false},      /* 2001::/23: Teredo and others, which hold IPv4 addresses */
+    /* 2001::/23: Teredo and others, which contain IPv4 addresses */
+    {{0x20, 0x01}, {0x20, 0x01, 0x02}, false},
     {{0x20, 0x01, 0x0d, 0xb8}, {0x20, 0x01, 0x0d, 0xb9}, false}, /* 2001:db8::/32: documentation */
-    {{0x20, 0x02}, {0x20, 0x03}, false},            /* 2002::/16: 6to4, which holds IPv4 addresses */
+    {{0x20, 0x02}, {0x20, 0x03}, false}, /* 2002::/16: 6to4, which contains IPv4 addresses */
     {{0x3f, 0xff}, {0x3f, 0xff, 0x10}, false},      /* 3fff::/20: documentation */
     {{0x40}, {0}, true},
 };
 /* clang-format on */
 
-enum { LISTS_MAX = 64 }; /* of connections of all sandboxes */
+enum { LISTS_MAX = 64 }; /* of the connections of all sandboxes */
 
 #define COUNT(a) (sizeof(a) / sizeof((a)[0]))
 
-static void add_ranges(struct nft *n, const char *set, const struct range *ranges, size_t count,
-                       uint32_t len)
+static void set_add_ranges(struct nft *n, const char *set, const struct range *ranges, size_t count,
+                           uint32_t len)
 {
     struct nft_element e[2 * COUNT(private4)];
     size_t used = 0;
@@ -257,8 +257,8 @@ void ruleset_told_part(struct nft *n)
         nft_insert_rule(n, told_rules[i].chain, told_rules[i].exprs);
 }
 
-/* What follows when one is over: in front of add_bounds, whose rules lead there. */
-static void add_over(struct nft *n)
+/* Adds the chains for refused connections, before table_add_bounds, whose rules jump to them. */
+static void table_add_over(struct nft *n)
 {
     for (size_t i = 0; i < COUNT(over_sets); i++)
         nft_add_set(n, &over_sets[i], (uint32_t)(COUNT(sets) + COUNT(bound_sets) + i) + 1);
@@ -268,10 +268,8 @@ static void add_over(struct nft *n)
         nft_add_rule(n, over_rules[i].chain, over_rules[i].exprs);
 }
 
-/*
- * The kernel finds a connection in the list of those that it counts by walking it: so there are
- * several lists, and a hash that nobody can foretell says which one a connection is in.
- */
+/* The kernel walks a list to find a connection that it counts. So there are several lists, and an
+ * unpredictable hash assigns connections to them. */
 void ruleset_all_part(struct nft *n, const struct ruleset_bounds *all)
 {
     enum { IN_ONE = 256 };
@@ -310,7 +308,7 @@ void ruleset_all_part(struct nft *n, const struct ruleset_bounds *all)
     nft_add_rule(n, CHAIN_BOUND_ALL, flows6);
 }
 
-static void add_bounds(struct nft *n)
+static void table_add_bounds(struct nft *n)
 {
     for (size_t i = 0; i < COUNT(bound_sets); i++)
         nft_add_set(n, &bound_sets[i], (uint32_t)(COUNT(sets) + i) + 1);
@@ -325,20 +323,20 @@ void ruleset_table(struct nft *n)
     nft_add_table(n);
     for (size_t i = 0; i < COUNT(sets); i++)
         nft_add_set(n, &sets[i], (uint32_t)i + 1);
-    add_ranges(n, SET_PRIVATE4, private4, COUNT(private4), 4);
-    add_ranges(n, SET_PRIVATE6, private6, COUNT(private6), 16);
+    set_add_ranges(n, SET_PRIVATE4, private4, COUNT(private4), 4);
+    set_add_ranges(n, SET_PRIVATE6, private6, COUNT(private6), 16);
     for (size_t i = 0; i < COUNT(chains); i++)
         nft_add_chain(n, &chains[i]);
     for (size_t i = 0; i < COUNT(rules); i++)
         nft_add_rule(n, rules[i].chain, rules[i].exprs);
-    add_over(n);
-    add_bounds(n);
+    table_add_over(n);
+    table_add_bounds(n);
 }
 
-/* ---- is it whole ---- */
+/* ---- is it complete? ---- */
 
-/* Rules of a chain stand together, and are counted so; others may have been put in front of them.
- */
+/* Counts the rules of each chain, which are consecutive in the list; other programs may have
+ * inserted more. */
 static int check_rules(int sock, const struct rule *list, size_t count, struct err *err)
 {
     int r = 1;

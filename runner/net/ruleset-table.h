@@ -1,10 +1,10 @@
 #pragma once
 
-/* The static part of the table: ruleset-table.c. Private to net/. */
+/* The static part of the table. Private to net/. */
 
 #include "net/nft.h"
 
-/* Names of sets that elements are put into, see ruleset-table.c. */
+/* Names of sets that get elements, see ruleset-table.c. */
 #define SET_SOURCE4  "source4"
 #define SET_SOURCE6  "source6"
 #define SET_BOXES4   "boxes4"
@@ -24,25 +24,25 @@
 #define SET_PRIVATE4 "private4"
 #define SET_PRIVATE6 "private6"
 #define CHAIN_REFUSE "refuse"
-/* Where it goes on with what is over a bound; and the bound of all sandboxes together. */
+/* Chains for connections over a limit, and the limit of all sandboxes together. */
 #define CHAIN_OVER_FLOWS "over-flows"
 #define CHAIN_OVER_RATES "over-rates"
 #define CHAIN_OVER_ALL   "over-all"
 #define CHAIN_BOUND_ALL  "bound-all"
 
-/* An interface's name, as nft(8) numbers types of keys. */
+/* The type of an interface name, as nft(8) numbers key types. */
 enum { SET_TYPE_IFNAME = 41 };
 
-/* Table, sets, chains, rules and the fixed elements into a transaction. */
+/* Adds table, sets, chains, rules and the fixed elements to a transaction. */
 void ruleset_table(struct nft *n);
-/* Whether all of that is in the table of this namespace: each chain has its rules, and each set of
- * addresses that are not the internet its ranges. 1, 0, or a negative errno. */
+/* Returns 1 if all of that is in this namespace's table, 0 if not, or a negative errno. Checks each
+ * chain's rules, and the ranges of the sets of non-internet addresses. */
 int ruleset_table_is_whole(int sock, struct err *err);
-/* Into a table that is there: what is over is told of (net/over.h); and the bound of all sandboxes
- * together. Each is a transaction of its own, for a kernel that lacks what it needs. */
+/* Add to an existing table: reports of exceeded limits (net/over.h), and the limit of all sandboxes
+ * together. Each is a transaction of its own, as the kernel may lack one of them. */
 struct ruleset_bounds;
 void ruleset_told_part(struct nft *n);
 void ruleset_all_part(struct nft *n, const struct ruleset_bounds *all);
 
-/* The parts of a rule that are needed elsewhere. */
+/* Registers, for rules that are made elsewhere. */
 #define R(n) ((uint32_t)NFT_REG32_00 + (n))

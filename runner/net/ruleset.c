@@ -11,18 +11,18 @@
 #include "net/ruleset-table.h"
 
 enum {
-    TRIES = 16,         /* others make or remove the table at the same time */
+    TRIES = 16,         /* other processes make or remove the table at the same time */
     ELEMENTS_MAX = 160, /* of one sandbox */
     DNS_PORT = 53,
     NAME_MAX_LEN = 24,
-    GROUP_SET_ID = 100, /* in one transaction; the table has fewer sets */
+    GROUP_SET_ID = 100, /* unique in a transaction; the table has fewer sets */
 };
 
 /* One element of one set. */
 struct entry {
     const char *set;
     struct nft_element e;
-    bool shared; /* other sandboxes may have it, too: it stays */
+    bool shared; /* other sandboxes may have it, too, so it is not removed */
 };
 
 struct entries {
@@ -34,137 +34,138 @@ struct entries {
 
 /* ---- keys ---- */
 
-static struct nft_element *put(struct entries *all, const char *set)
+static struct nft_element *entries_put(struct entries *all, const char *set)
 {
     struct entry *e = &all->list[all->count];
 
     if (all->count + 1 < ELEMENTS_MAX)
-        all->count++; /* the bounds of net_access keep it below that */
+        all->count++; /* net_access's limits keep it below that */
     (void)memset(e, 0, sizeof(*e));
     e->set = set;
     return &e->e;
 }
 
-/* Each part of a concatenation fills whole 32 bit registers. */
-static void key(struct nft_element *e, const void *data, size_t len)
+/* Appends a part of a key. Each part of a concatenation fills whole 32-bit registers. */
+static void element_key_append(struct nft_element *e, const void *data, size_t len)
 {
     (void)memcpy(e->key + e->key_len, data, len);
     e->key_len += (uint32_t)(len + 3) & ~3u;
 }
 
-static void key_link(struct nft_element *e, const struct net_box *p)
+static void element_key_link(struct nft_element *e, const struct net_box *p)
 {
-    key(e, p->link, NFT_IFNAME_LEN); /* NUL-padded */
+    element_key_append(e, p->link, NFT_IFNAME_LEN); /* NUL-padded */
 }
 
-static void key_addr(struct nft_element *e, const struct net_addr *a)
+static void element_key_addr(struct nft_element *e, const struct net_addr *a)
 {
-    key(e, a->bytes, a->family == 4 ? 4 : 16);
+    element_key_append(e, a->bytes, a->family == 4 ? 4 : 16);
 }
 
-static void key_port(struct nft_element *e, uint8_t proto, uint16_t port)
+static void element_key_port(struct nft_element *e, uint8_t proto, uint16_t port)
 {
     const uint8_t be[2] = {(uint8_t)(port >> 8), (uint8_t)port};
 
-    key(e, &proto, sizeof(proto));
-    key(e, be, sizeof(be));
+    element_key_append(e, &proto, sizeof(proto));
+    element_key_append(e, be, sizeof(be));
 }
 
-/* ---- what a sandbox has in the table ---- */
+/* ---- a sandbox's elements ---- */
 
-static void put_place(struct entries *all, const struct net_box *p)
+static void entries_put_place(struct entries *all, const struct net_box *p)
 {
     struct nft_element *e;
 
-    e = put(all, SET_SOURCE4);
-    key_link(e, p);
-    key_addr(e, &p->box4);
-    e = put(all, SET_SOURCE6);
-    key_link(e, p);
-    key_addr(e, &p->box6);
-    key_addr(put(all, SET_BOXES4), &p->box4);
-    key_addr(put(all, SET_BOXES6), &p->box6);
+    e = entries_put(all, SET_SOURCE4);
+    element_key_link(e, p);
+    element_key_addr(e, &p->box4);
+    e = entries_put(all, SET_SOURCE6);
+    element_key_link(e, p);
+    element_key_addr(e, &p->box6);
+    element_key_addr(entries_put(all, SET_BOXES4), &p->box4);
+    element_key_addr(entries_put(all, SET_BOXES6), &p->box6);
 }
 
-static void put_host_port(struct entries *all, const struct net_box *p, const struct net_port *port)
+static void entries_put_host_port(struct entries *all, const struct net_box *p,
+                                  const struct net_port *port)
 {
-    struct nft_element *e = put(all, SET_HOST4);
+    struct nft_element *e = entries_put(all, SET_HOST4);
 
-    key_link(e, p);
-    key_addr(e, &p->gateway4);
-    key_port(e, port->proto, port->port);
-    e = put(all, SET_HOST6);
-    key_link(e, p);
-    key_addr(e, &p->gateway6);
-    key_port(e, port->proto, port->port);
+    element_key_link(e, p);
+    element_key_addr(e, &p->gateway4);
+    element_key_port(e, port->proto, port->port);
+    e = entries_put(all, SET_HOST6);
+    element_key_link(e, p);
+    element_key_addr(e, &p->gateway6);
+    element_key_port(e, port->proto, port->port);
 }
 
-static void put_dns(struct entries *all, const struct net_addr *server)
+static void entries_put_dns(struct entries *all, const struct net_addr *server)
 {
     static const uint8_t protos[] = {NET_UDP, NET_TCP};
 
     for (size_t i = 0; i < sizeof(protos); i++) {
-        struct nft_element *e = put(all, server->family == 4 ? SET_DNS4 : SET_DNS6);
+        struct nft_element *e = entries_put(all, server->family == 4 ? SET_DNS4 : SET_DNS6);
 
         all->list[all->count - 1].shared = true;
-        key_addr(e, server);
-        key_port(e, protos[i], DNS_PORT);
+        element_key_addr(e, server);
+        element_key_port(e, protos[i], DNS_PORT);
     }
 }
 
-static void put_group(struct entries *all, const struct net_box *p)
+static void entries_put_group(struct entries *all, const struct net_box *p)
 {
-    struct nft_element *e = put(all, SET_GROUPS);
+    struct nft_element *e = entries_put(all, SET_GROUPS);
 
     (void)snprintf(all->group, sizeof(all->group), "net-%08x", p->group);
-    key_link(e, p);
+    element_key_link(e, p);
     e->jump = all->group;
-    key_link(put(all, all->group), p);
+    element_key_link(entries_put(all, all->group), p);
 }
 
-static void put_bounds(struct entries *all, const struct net_box *p,
-                       const struct ruleset_bounds *bounds)
+static void entries_put_bounds(struct entries *all, const struct net_box *p,
+                               const struct ruleset_bounds *bounds)
 {
-    struct nft_element *e = put(all, SET_FLOWS);
+    struct nft_element *e = entries_put(all, SET_FLOWS);
 
-    key_link(e, p);
+    element_key_link(e, p);
     e->count_over = bounds->flows;
-    e = put(all, SET_RATES);
-    key_link(e, p);
+    e = entries_put(all, SET_RATES);
+    element_key_link(e, p);
     e->rate_over = bounds->per_second;
     e->burst = bounds->burst;
-    e = put(all, SET_TOLD);
-    key_link(e, p);
+    e = entries_put(all, SET_TOLD);
+    element_key_link(e, p);
     e->daily = true;
 }
 
-/* The chain of its own lists. */
-static void list_chain(const struct net_box *p, char name[NAME_MAX_LEN])
+/* Formats the name of the chain of its own lists. */
+static void lists_chain_name(const struct net_box *p, char name[NAME_MAX_LEN])
 {
     (void)snprintf(name, NAME_MAX_LEN, "box-%u", p->slot);
 }
 
-/* bounds are of no matter for taking away: keys alone say what goes. */
-static void collect(struct entries *all, const struct net_box *p,
-                    const struct ruleset_bounds *bounds)
+/* For a removal `bounds` does not matter: only keys are compared. */
+static void entries_collect(struct entries *all, const struct net_box *p,
+                            const struct ruleset_bounds *bounds)
 {
     all->count = 0;
     all->chain[0] = all->group[0] = '\0';
-    put_place(all, p);
-    put_bounds(all, p, bounds);
+    entries_put_place(all, p);
+    entries_put_bounds(all, p, bounds);
     if (p->internet)
-        key_link(put(all, SET_INTERNET), p);
+        element_key_link(entries_put(all, SET_INTERNET), p);
     for (size_t i = 0; p->internet && i < p->dns_count && i < NET_DNS_MAX; i++)
-        put_dns(all, &p->dns[i]);
+        entries_put_dns(all, &p->dns[i]);
     for (size_t i = 0; i < p->access.port_count; i++)
-        put_host_port(all, p, &p->access.ports[i]);
+        entries_put_host_port(all, p, &p->access.ports[i]);
     if (p->group != NET_GROUP_NONE)
-        put_group(all, p);
+        entries_put_group(all, p);
     if (p->access.rule_count > 0) {
-        struct nft_element *e = put(all, SET_LISTS);
+        struct nft_element *e = entries_put(all, SET_LISTS);
 
-        list_chain(p, all->chain);
-        key_link(e, p);
+        lists_chain_name(p, all->chain);
+        element_key_link(e, p);
         e->jump = all->chain;
     }
 }
@@ -194,7 +195,8 @@ static size_t match_ports(struct nft_expr *x, const struct net_rule *r, uint8_t 
     return n;
 }
 
-static void add_list_rule(struct nft *n, const char *chain, const struct net_rule *r, uint8_t proto)
+static void lists_add_rule(struct nft *n, const char *chain, const struct net_rule *r,
+                           uint8_t proto)
 {
     struct nft_expr x[NFT_EXPRS_MAX] = {{.kind = X_END}};
     size_t count = nft_match_to(x, r->family, r->bytes, r->prefix);
@@ -207,30 +209,30 @@ static void add_list_rule(struct nft *n, const char *chain, const struct net_rul
     nft_add_rule(n, chain, x);
 }
 
-/* A port without a protocol is a port of both. */
-static void add_list_rules(struct nft *n, const char *chain, const struct net_rule *r)
+/* A port without a protocol is both TCP and UDP. */
+static void lists_add_rules(struct nft *n, const char *chain, const struct net_rule *r)
 {
     if (r->proto != 0 || r->first == 0) {
-        add_list_rule(n, chain, r, r->proto);
+        lists_add_rule(n, chain, r, r->proto);
         return;
     }
-    add_list_rule(n, chain, r, NET_TCP);
-    add_list_rule(n, chain, r, NET_UDP);
+    lists_add_rule(n, chain, r, NET_TCP);
+    lists_add_rule(n, chain, r, NET_UDP);
 }
 
-static void add_chain(struct nft *n, const char *chain, const struct net_box *box)
+static void lists_add_chain(struct nft *n, const char *chain, const struct net_box *box)
 {
     const struct net_access *a = &box->access;
 
     nft_add_chain(n, &(struct nft_chain){.name = chain});
-    for (unsigned deny = 2; deny-- > 0;) /* denied first */
+    for (unsigned deny = 2; deny-- > 0;) /* deny rules first */
         for (size_t i = 0; i < a->rule_count; i++)
             if (a->rules[i].deny == deny)
-                add_list_rules(n, chain, &a->rules[i]);
+                lists_add_rules(n, chain, &a->rules[i]);
 }
 
-/* A named network: whoever is in it reaches whoever is in it. */
-static void add_group(struct nft *n, const char *name)
+/* Adds a named network: all members reach each other. */
+static void ruleset_add_group(struct nft *n, const char *name)
 {
     const struct nft_set set = {
         .name = name, .key_type = SET_TYPE_IFNAME, .key_len = NFT_IFNAME_LEN, .host_order = true};
@@ -248,17 +250,17 @@ static void add_group(struct nft *n, const char *name)
 
 /* ---- adding ---- */
 
-/* group: its named network has to be made along with the elements. */
-static int try_add(int sock, const struct entries *all, const struct net_box *box, bool group,
-                   struct err *err)
+/* group: the named network must be made, too. */
+static int ruleset_try_add(int sock, const struct entries *all, const struct net_box *box,
+                           bool group, struct err *err)
 {
     auto_nft struct nft n;
 
     nft_begin(&n, NET_TABLE, 0);
     if (group)
-        add_group(&n, all->group);
+        ruleset_add_group(&n, all->group);
     if (all->chain[0] != '\0')
-        add_chain(&n, all->chain, box);
+        lists_add_chain(&n, all->chain, box);
     for (size_t i = 0; i < all->count; i++)
         nft_add_elements(&n, all->list[i].set, &all->list[i].e, 1);
     return nft_commit(&n, sock, err);
@@ -291,17 +293,17 @@ int ruleset_add(int sock, const struct net_box *box, const struct ruleset_bounds
     bool group = false;
     int r = -EAGAIN;
 
-    collect(&all, box, bounds);
+    entries_collect(&all, box, bounds);
     for (int i = 0; i < TRIES; i++) {
-        r = try_add(sock, &all, box, group, err);
+        r = ruleset_try_add(sock, &all, box, group, err);
         if (r == -EINTR || r == -EAGAIN)
             continue;
         if (r == -ENOENT && !group && all.group[0] != '\0')
             group = true;
         else if ((r == -EEXIST || r == -EBUSY) && group)
-            group = false; /* somebody else was faster */
+            group = false; /* another process has made it */
         else if (r == -EEXIST || r == -EBUSY)
-            (void)ruleset_remove(sock, box, NULL); /* left by one that had this slot before */
+            (void)ruleset_remove(sock, box, NULL); /* left by the slot's previous sandbox */
         else
             break;
     }
@@ -314,7 +316,7 @@ int ruleset_add_dns(int sock, const struct net_box *box, struct err *err)
     auto_nft struct nft n;
 
     for (size_t i = 0; i < box->dns_count && i < NET_DNS_MAX; i++)
-        put_dns(&all, &box->dns[i]);
+        entries_put_dns(&all, &box->dns[i]);
     nft_begin(&n, NET_TABLE, 0);
     for (size_t i = 0; i < all.count; i++)
         nft_add_elements(&n, all.list[i].set, &all.list[i].e, 1);
@@ -323,7 +325,7 @@ int ruleset_add_dns(int sock, const struct net_box *box, struct err *err)
 
 /* ---- removing ---- */
 
-static void delete_one(struct nft *n, const struct entry *e)
+static void element_delete(struct nft *n, const struct entry *e)
 {
     struct nft_element key = e->e;
 
@@ -333,21 +335,21 @@ static void delete_one(struct nft *n, const struct entry *e)
     nft_delete_element(n, e->set, &key);
 }
 
-static int remove_all(int sock, const struct entries *all, struct err *err)
+static int ruleset_remove_at_once(int sock, const struct entries *all, struct err *err)
 {
     auto_nft struct nft n;
 
     nft_begin(&n, NET_TABLE, 0);
     for (size_t i = 0; i < all->count; i++)
         if (!all->list[i].shared)
-            delete_one(&n, &all->list[i]);
+            element_delete(&n, &all->list[i]);
     if (all->chain[0] != '\0')
         nft_delete_chain(&n, all->chain);
     return nft_commit(&n, sock, err);
 }
 
-/* One transaction each: what one lacks does not keep the others. */
-static int remove_each(int sock, const struct entries *all, struct err *err)
+/* One transaction each, so that a missing element does not block the others. */
+static int ruleset_remove_each(int sock, const struct entries *all, struct err *err)
 {
     int first = 0;
 
@@ -359,7 +361,7 @@ static int remove_each(int sock, const struct entries *all, struct err *err)
         if (i == all->count && all->chain[0] != '\0')
             nft_delete_chain(&n, all->chain);
         else if (i < all->count && !all->list[i].shared)
-            delete_one(&n, &all->list[i]);
+            element_delete(&n, &all->list[i]);
         r = nft_commit(&n, sock, err);
         if (r < 0 && r != -ENOENT && first == 0)
             first = r;
@@ -367,8 +369,8 @@ static int remove_each(int sock, const struct entries *all, struct err *err)
     return first;
 }
 
-/* Refused while others are in it. */
-static void remove_group(int sock, const char *name)
+/* The kernel refuses this while the network has members. */
+static void ruleset_remove_group(int sock, const char *name)
 {
     auto_nft struct nft n;
 
@@ -384,17 +386,17 @@ int ruleset_remove(int sock, const struct net_box *box, struct err *err)
     struct entries all;
     int r;
 
-    collect(&all, box, &any);
-    r = remove_all(sock, &all, NULL);
+    entries_collect(&all, box, &any);
+    r = ruleset_remove_at_once(sock, &all, NULL);
     if (r < 0)
-        r = remove_each(sock, &all, err);
+        r = ruleset_remove_each(sock, &all, err);
     if (r == 0 && all.group[0] != '\0')
-        remove_group(sock, all.group);
+        ruleset_remove_group(sock, all.group);
     return r;
 }
 
-/* As add_chain makes it. */
-static int list_length(const struct net_box *box)
+/* The number of rules that lists_add_chain makes. */
+static int lists_length(const struct net_box *box)
 {
     const struct net_access *a = &box->access;
     int n = 0;
@@ -404,28 +406,28 @@ static int list_length(const struct net_box *box)
     return n;
 }
 
-/* What is missing of the others only lets less through. */
+/* Elements that are not checked here can only be missing in a way that allows less. */
 int ruleset_has(int sock, const struct net_box *box, struct err *err)
 {
-    const int wanted = list_length(box);
+    const int wanted = lists_length(box);
     struct nft_element e = {.key_len = 0}, list = {.key_len = 0};
     char chain[NAME_MAX_LEN];
     int r;
 
-    key_addr(&e, &box->box4);
+    element_key_addr(&e, &box->box4);
     r = nft_has_element(sock, NET_TABLE, SET_BOXES4, &e, err);
     if (r != 1 || wanted == 0)
         return r;
-    key_link(&list, box);
+    element_key_link(&list, box);
     r = nft_has_element(sock, NET_TABLE, SET_LISTS, &list, err);
     if (r != 1)
         return r;
-    list_chain(box, chain);
+    lists_chain_name(box, chain);
     r = nft_count_rules(sock, NFPROTO_INET, NET_TABLE, chain, err);
     return r < 0 ? r : r >= wanted;
 }
 
-static int one_is_enough(const uint8_t *key, size_t len, void *data)
+static int on_first_element(const uint8_t *key, size_t len, void *data)
 {
     (void)key;
     (void)len;
@@ -436,7 +438,7 @@ static int one_is_enough(const uint8_t *key, size_t len, void *data)
 int ruleset_used(int sock, struct err *err)
 {
     bool used = false;
-    int r = nft_each_element(sock, NET_TABLE, SET_BOXES4, one_is_enough, &used, err);
+    int r = nft_each_element(sock, NET_TABLE, SET_BOXES4, on_first_element, &used, err);
 
     return used ? 1 : r == -ENOENT ? 0 : r;
 }
@@ -445,7 +447,7 @@ int ruleset_remove_empty(int sock, struct err *err)
 {
     int r = -EAGAIN;
 
-    /* Only if nobody has changed anything since we looked. */
+    /* -ERESTART if another process has changed the ruleset since the check. */
     for (int i = 0; i < TRIES && (r == -ERESTART || r == -EAGAIN || r == -EINTR); i++) {
         auto_nft struct nft n = {.table = NULL};
         uint32_t genid = 0;
@@ -468,7 +470,7 @@ int ruleset_remove_empty(int sock, struct err *err)
 
 /* ---- guards ---- */
 
-static void put_guard(struct nft_element *e, const char *ifname)
+static void guard_element(struct nft_element *e, const char *ifname)
 {
     (void)memset(e, 0, sizeof(*e));
     e->key_len = NFT_IFNAME_LEN;
@@ -480,7 +482,7 @@ int ruleset_guard(int sock, const char *ifname, struct err *err)
     struct nft_element e;
     auto_nft struct nft n;
 
-    put_guard(&e, ifname);
+    guard_element(&e, ifname);
     nft_begin(&n, NET_TABLE, 0);
     nft_add_elements(&n, SET_GUARDED, &e, 1);
     return nft_commit(&n, sock, err);
@@ -490,7 +492,7 @@ int ruleset_has_guard(int sock, const char *ifname, struct err *err)
 {
     struct nft_element e;
 
-    put_guard(&e, ifname);
+    guard_element(&e, ifname);
     return nft_has_element(sock, NET_TABLE, SET_GUARDED, &e, err);
 }
 
@@ -499,7 +501,7 @@ struct guards {
     void *data;
 };
 
-static int on_guard(const uint8_t *key, size_t len, void *data)
+static int on_guard_element(const uint8_t *key, size_t len, void *data)
 {
     const struct guards *g = data;
     char name[NFT_IFNAME_LEN + 1] = "";
@@ -515,15 +517,15 @@ int ruleset_each_guard(int sock, ruleset_guard_fn *fn, void *data, struct err *e
 {
     struct guards g = {.fn = fn, .data = data};
 
-    return nft_each_element(sock, NET_TABLE, SET_GUARDED, on_guard, &g, err);
+    return nft_each_element(sock, NET_TABLE, SET_GUARDED, on_guard_element, &g, err);
 }
 
 /* ---- the table ---- */
 
 int ruleset_state(int sock, struct err *err)
 {
-    /* Nobody but its owner changes an owned one; a dormant one is as good as none. Older headers
-     * have no name for the former. */
+    /* OWNED (NFT_TABLE_F_OWNER, missing in older headers): only its owner can change the table. A
+     * dormant table has no effect. */
     enum { OWNED = 2 };
     uint32_t flags = 0;
     int r = nft_table_flags(sock, NET_TABLE, &flags, err);
@@ -538,8 +540,8 @@ int ruleset_state(int sock, struct err *err)
     return r < 0 ? r : r == 1 ? RULESET_WHOLE : RULESET_DAMAGED;
 }
 
-static int try_make(int sock, bool again, char (*guards)[NFT_IFNAME_LEN], size_t count,
-                    struct err *err)
+static int ruleset_try_make(int sock, bool again, char (*guards)[NFT_IFNAME_LEN], size_t count,
+                            struct err *err)
 {
     auto_nft struct nft n;
 
@@ -550,7 +552,7 @@ static int try_make(int sock, bool again, char (*guards)[NFT_IFNAME_LEN], size_t
     for (size_t i = 0; i < count; i++) {
         struct nft_element e;
 
-        put_guard(&e, guards[i]);
+        guard_element(&e, guards[i]);
         nft_add_elements(&n, SET_GUARDED, &e, 1);
     }
     return nft_commit(&n, sock, err);
@@ -562,7 +564,7 @@ int ruleset_make(int sock, char (*guards)[NFT_IFNAME_LEN], size_t count, struct 
     int r = -EAGAIN;
 
     for (int i = 0; i < TRIES; i++) {
-        r = try_make(sock, again, guards, count, err);
+        r = ruleset_try_make(sock, again, guards, count, err);
         if (again ? r == -ENOENT : r == -EEXIST)
             again = !again;
         else if (r != -EINTR && r != -EAGAIN)

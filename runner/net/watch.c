@@ -20,7 +20,7 @@
 #include "net/ruleset-table.h"
 #include "net/ruleset.h"
 
-/* Behind nft.h, which includes netinet/in.h in front of them. */
+/* After nft.h, which includes netinet/in.h before them. */
 #include <linux/filter.h>
 #include <linux/netfilter.h>
 #include <linux/netfilter/nf_tables.h>
@@ -28,34 +28,35 @@
 #include <linux/netfilter/nfnetlink.h>
 #include <linux/rtnetlink.h>
 
-enum { TYPE_MASK = 0xff, FOREIGN_MAX = 32 /* chains of others, of one hook */ };
+enum { TYPE_MASK = 0xff, FOREIGN_MAX = 32 /* other programs' chains of one hook */ };
 
-static const struct nlattr *find(const struct nlmsghdr *h, int attr)
+static const struct nlattr *message_find_attr(const struct nlmsghdr *h, int attr)
 {
     return nlmsg_find_attr((struct nlmsghdr *)(uintptr_t)h, sizeof(struct nfgenmsg), attr);
 }
 
-/* The kernel ends its strings with a NUL. */
-static bool text_is(const struct nlattr *a, const char *text)
+/* The kernel's strings end with a NUL. */
+static bool attr_text_is(const struct nlattr *a, const char *text)
 {
     size_t len = strlen(text) + 1;
 
     return a != NULL && (size_t)nla_len(a) == len && memcmp(nla_data(a), text, len) == 0;
 }
 
-static bool is_nft(const struct nlmsghdr *h, int type)
+static bool message_is_nft(const struct nlmsghdr *h, int type)
 {
     return nlmsg_valid_hdr(h, sizeof(struct nfgenmsg)) &&
            h->nlmsg_type >> 8 == NFNL_SUBSYS_NFTABLES && (h->nlmsg_type & TYPE_MASK) == type;
 }
 
-/* Elements of these open something when they go; others let something through. */
-static bool opens(const struct nlattr *set)
+/* True for sets whose elements restrict: removing one opens something. Elements of other sets allow
+ * something. */
+static bool set_restricts(const struct nlattr *set)
 {
     static const char *const sets[] = {SET_PRIVATE4, SET_PRIVATE6, SET_LISTS, SET_GUARDED};
 
     for (size_t i = 0; i < sizeof(sets) / sizeof(sets[0]); i++)
-        if (text_is(set, sets[i]))
+        if (attr_text_is(set, sets[i]))
             return true;
     return false;
 }
@@ -64,9 +65,10 @@ bool watch_is_doubt(const struct nlmsghdr *h, const char *table, uint32_t own)
 {
     const bool others = own == 0 || h->nlmsg_pid != own;
 
-    /* The attribute of the table's name is the first of each kind of message. */
+    /* The table's name is the first attribute of each kind of message. */
     if (!nlmsg_valid_hdr(h, sizeof(struct nfgenmsg)) ||
-        h->nlmsg_type >> 8 != NFNL_SUBSYS_NFTABLES || !text_is(find(h, NFTA_TABLE_NAME), table))
+        h->nlmsg_type >> 8 != NFNL_SUBSYS_NFTABLES ||
+        !attr_text_is(message_find_attr(h, NFTA_TABLE_NAME), table))
         return false;
     switch (h->nlmsg_type & TYPE_MASK) {
     case NFT_MSG_DELTABLE:
@@ -77,7 +79,7 @@ bool watch_is_doubt(const struct nlmsghdr *h, const char *table, uint32_t own)
     case NFT_MSG_DELSET:
         return others;
     case NFT_MSG_DELSETELEM:
-        return others && opens(find(h, NFTA_SET_ELEM_LIST_SET));
+        return others && set_restricts(message_find_attr(h, NFTA_SET_ELEM_LIST_SET));
     default:
         return false;
     }
@@ -90,8 +92,8 @@ static int open_groups(int protocol, const int *groups, size_t count)
 
     if (fd < 0)
         return fd;
-    /* A name of its own: without one it looks like the sender of the kernel's messages, who does
-     * not get them. */
+    /* bind() assigns a port id. Without one the socket looks like the sender of the kernel's
+     * messages, which does not receive them. */
     if (bind(fd, (const struct sockaddr *)&any, sizeof(any)) < 0)
         return -errno;
     for (size_t i = 0; i < count; i++)
@@ -128,7 +130,7 @@ static int on_event(const struct nlmsghdr *h, void *data)
     return 0;
 }
 
-/* Whether something was lost, or cannot be read: who knows what has happened. */
+/* Returns true if messages were lost or malformed: anything may have happened. */
 static bool read_events(int fd, nl_message_fn *fn, void *data)
 {
     _Alignas(struct nlmsghdr) char events[NLREPLY_BYTES];
@@ -200,15 +202,15 @@ int watch_open_link(void)
 
     if (fd < 0)
         return fd;
-    r = watch_choose_link(fd, 0); /* in front of the first message */
+    r = watch_choose_link(fd, 0); /* before the first message */
     if (r == 0 &&
         setsockopt(fd, SOL_NETLINK, NETLINK_ADD_MEMBERSHIP, groups, sizeof(groups[0])) < 0)
         r = -errno;
     return r < 0 ? r : take_fd(&fd);
 }
 
-/* Each start and end of a sandbox is told of to who listens: the filter keeps that from waking us.
- */
+/* The kernel reports every start and end of a sandbox; the filter keeps these from waking the
+ * process. */
 int watch_choose_link(int fd, int ifindex)
 {
     enum { INDEX_AT = NLMSG_HDRLEN + offsetof(struct ifinfomsg, ifi_index) };
@@ -239,18 +241,18 @@ bool watch_read_link(int fd)
 
 /* ---- resolv.conf ---- */
 
-static const char *base_of(const char *path)
+static const char *path_base(const char *path)
 {
     const char *slash = strrchr(path, '/');
 
     return slash != NULL ? slash + 1 : path;
 }
 
-/* A file may be written, or another may take its name; and a link may lead elsewhere from then on.
- * Again after each event: the kernel knows which of them it has already. */
+/* Watches a file and its directory: the file may be written or replaced, and a link may be changed.
+ * Called again after each event: inotify_add_watch is idempotent. */
 static void watch_file(int fd, const char *path)
 {
-    const char *base = base_of(path);
+    const char *base = path_base(path);
     char dir[PATH_MAX];
 
     if (base == path || (size_t)(base - path) >= sizeof(dir))
@@ -281,7 +283,7 @@ int watch_open_resolv(void)
     return fd;
 }
 
-/* A directory's events are about all that is in it. */
+/* A directory's events are about any file in it. */
 static bool is_about_resolv(const struct inotify_event *ev)
 {
     static const char *const names[] = {"resolv.conf", "stub-resolv.conf"};
@@ -312,9 +314,9 @@ bool watch_read_resolv(int fd)
     return some;
 }
 
-/* ---- chains of others ---- */
+/* ---- chains of other programs ---- */
 
-static uint32_t be32(const struct nlattr *a)
+static uint32_t attr_be32(const struct nlattr *a)
 {
     const uint8_t *b = nla_data(a);
 
@@ -328,38 +330,37 @@ static const char *family_name(uint8_t family)
     return family == NFPROTO_IPV4 ? "ip" : family == NFPROTO_IPV6 ? "ip6" : "inet";
 }
 
-static void name_chain(char text[WATCH_TEXT_MAX], uint8_t family, const struct nlattr *table,
-                       const struct nlattr *chain)
+static void chain_format_name(char text[WATCH_TEXT_MAX], uint8_t family, const struct nlattr *table,
+                              const struct nlattr *chain)
 {
     (void)snprintf(text, WATCH_TEXT_MAX, "%s %.*s %.*s", family_name(family), nla_len(table),
                    (const char *)nla_data(table), nla_len(chain), (const char *)nla_data(chain));
 }
 
-/* Whether it is a chain that forwarded packets come to; what it is called, and what becomes of
- * those that no rule of it is about. */
-static bool is_forward(const struct nlmsghdr *h, char text[WATCH_TEXT_MAX], bool *drops)
+/* True for a base chain of the forward hook. text: its name; *drops: its policy is drop. */
+static bool chain_is_forward(const struct nlmsghdr *h, char text[WATCH_TEXT_MAX], bool *drops)
 {
     const struct nlattr *hook, *number, *policy, *table, *name;
     struct nfgenmsg g;
 
-    if (!is_nft(h, NFT_MSG_NEWCHAIN))
+    if (!message_is_nft(h, NFT_MSG_NEWCHAIN))
         return false;
     (void)memcpy(&g, nlmsg_data(h), sizeof(g));
-    hook = find(h, NFTA_CHAIN_HOOK);
-    policy = find(h, NFTA_CHAIN_POLICY);
-    table = find(h, NFTA_CHAIN_TABLE);
-    name = find(h, NFTA_CHAIN_NAME);
+    hook = message_find_attr(h, NFTA_CHAIN_HOOK);
+    policy = message_find_attr(h, NFTA_CHAIN_POLICY);
+    table = message_find_attr(h, NFTA_CHAIN_TABLE);
+    name = message_find_attr(h, NFTA_CHAIN_NAME);
     if (hook == NULL || policy == NULL || table == NULL || name == NULL ||
-        text_is(table, NET_TABLE))
+        attr_text_is(table, NET_TABLE))
         return false;
     if (g.nfgen_family != NFPROTO_IPV4 && g.nfgen_family != NFPROTO_IPV6 &&
         g.nfgen_family != NFPROTO_INET)
         return false;
     number = nla_find(nla_data(hook), nla_len(hook), NFTA_HOOK_HOOKNUM);
-    if (number == NULL || be32(number) != NF_INET_FORWARD)
+    if (number == NULL || attr_be32(number) != NF_INET_FORWARD)
         return false;
-    *drops = be32(policy) == NF_DROP;
-    name_chain(text, g.nfgen_family, table, name);
+    *drops = attr_be32(policy) == NF_DROP;
+    chain_format_name(text, g.nfgen_family, table, name);
     return true;
 }
 
@@ -368,38 +369,39 @@ bool watch_is_drop(const struct nlmsghdr *h, char text[WATCH_TEXT_MAX])
     char chain[WATCH_TEXT_MAX];
     bool drops = false;
 
-    if (!is_forward(h, chain, &drops) || !drops)
+    if (!chain_is_forward(h, chain, &drops) || !drops)
         return false;
     (void)memcpy(text, chain, sizeof(chain));
     return true;
 }
 
-static const struct nlattr *within(const struct nlattr *a, int attr)
+static const struct nlattr *attr_find(const struct nlattr *a, int attr)
 {
     return a != NULL ? nla_find(nla_data(a), nla_len(a), attr) : NULL;
 }
 
 static bool verdict_drops(const struct nlattr *data)
 {
-    const struct nlattr *code =
-        within(within(within(data, NFTA_IMMEDIATE_DATA), NFTA_DATA_VERDICT), NFTA_VERDICT_CODE);
+    const struct nlattr *code = attr_find(
+        attr_find(attr_find(data, NFTA_IMMEDIATE_DATA), NFTA_DATA_VERDICT), NFTA_VERDICT_CODE);
 
-    return code != NULL && be32(code) == NF_DROP;
+    return code != NULL && attr_be32(code) == NF_DROP;
 }
 
-/* Counting and logging are no condition; everything else that is not known here is taken for one.
- */
+/* Counters and logging are no condition; any unknown expression counts as one. */
 static bool is_passed_by_all(const char *name)
 {
     return strcmp(name, "counter") == 0 || strcmp(name, "log") == 0;
 }
 
-static bool refuses(const struct nlattr *name, const struct nlattr *data)
+static bool expr_refuses(const struct nlattr *name, const struct nlattr *data)
 {
-    const struct nlattr *target = within(data, NFTA_TARGET_NAME); /* of iptables-nft */
+    const struct nlattr *target = attr_find(data, NFTA_TARGET_NAME); /* from iptables-nft */
 
-    return text_is(name, "reject") || (text_is(name, "immediate") && verdict_drops(data)) ||
-           (text_is(name, "target") && (text_is(target, "REJECT") || text_is(target, "DROP")));
+    return attr_text_is(name, "reject") ||
+           (attr_text_is(name, "immediate") && verdict_drops(data)) ||
+           (attr_text_is(name, "target") &&
+            (attr_text_is(target, "REJECT") || attr_text_is(target, "DROP")));
 }
 
 bool watch_refuses_all(const struct nlmsghdr *h, char text[WATCH_TEXT_MAX])
@@ -408,23 +410,24 @@ bool watch_refuses_all(const struct nlmsghdr *h, char text[WATCH_TEXT_MAX])
     struct nfgenmsg g;
     int left;
 
-    if (!is_nft(h, NFT_MSG_NEWRULE))
+    if (!message_is_nft(h, NFT_MSG_NEWRULE))
         return false;
     (void)memcpy(&g, nlmsg_data(h), sizeof(g));
-    table = find(h, NFTA_RULE_TABLE);
-    chain = find(h, NFTA_RULE_CHAIN);
-    all = find(h, NFTA_RULE_EXPRESSIONS);
+    table = message_find_attr(h, NFTA_RULE_TABLE);
+    chain = message_find_attr(h, NFTA_RULE_CHAIN);
+    all = message_find_attr(h, NFTA_RULE_EXPRESSIONS);
     if (table == NULL || chain == NULL || all == NULL)
         return false;
     nla_for_each_nested(e, all, left)
     {
-        const struct nlattr *name = within(e, NFTA_EXPR_NAME), *data = within(e, NFTA_EXPR_DATA);
+        const struct nlattr *name = attr_find(e, NFTA_EXPR_NAME),
+                            *data = attr_find(e, NFTA_EXPR_DATA);
 
         if (name == NULL || nla_len(name) == 0 ||
             ((const char *)nla_data(name))[nla_len(name) - 1] != '\0')
             return false;
-        if (refuses(name, data)) {
-            name_chain(text, g.nfgen_family, table, chain);
+        if (expr_refuses(name, data)) {
+            chain_format_name(text, g.nfgen_family, table, chain);
             return true;
         }
         if (!is_passed_by_all(nla_data(name)))
@@ -434,18 +437,18 @@ bool watch_refuses_all(const struct nlmsghdr *h, char text[WATCH_TEXT_MAX])
 }
 
 struct foreign {
-    char chains[FOREIGN_MAX][WATCH_TEXT_MAX]; /* that forwarded packets come to */
+    char chains[FOREIGN_MAX][WATCH_TEXT_MAX]; /* chains of the forward hook */
     size_t count;
     char found[WATCH_TEXT_MAX]; /* "": none yet */
 };
 
-static int on_chain(const struct nlmsghdr *h, void *data)
+static int on_foreign_chain(const struct nlmsghdr *h, void *data)
 {
     struct foreign *f = data;
     bool drops = false;
 
     if (f->found[0] != '\0' || f->count == FOREIGN_MAX ||
-        !is_forward(h, f->chains[f->count], &drops))
+        !chain_is_forward(h, f->chains[f->count], &drops))
         return 0;
     if (drops)
         (void)memcpy(f->found, f->chains[f->count], sizeof(f->found));
@@ -453,7 +456,7 @@ static int on_chain(const struct nlmsghdr *h, void *data)
     return 0;
 }
 
-static int on_rule(const struct nlmsghdr *h, void *data)
+static int on_foreign_rule(const struct nlmsghdr *h, void *data)
 {
     struct foreign *f = data;
     char chain[WATCH_TEXT_MAX];
@@ -466,7 +469,7 @@ static int on_rule(const struct nlmsghdr *h, void *data)
     return 0;
 }
 
-static int dump(int sock, int type, nl_message_fn *fn, struct foreign *f, struct err *err)
+static int nft_dump(int sock, int type, nl_message_fn *fn, struct foreign *f, struct err *err)
 {
     const struct nfgenmsg g = {.nfgen_family = NFPROTO_UNSPEC, .version = NFNETLINK_V0};
     auto_nlreq struct nlreq q;
@@ -479,10 +482,10 @@ static int dump(int sock, int type, nl_message_fn *fn, struct foreign *f, struct
 int watch_foreign_drop(int sock, char text[WATCH_TEXT_MAX], struct err *err)
 {
     struct foreign f = {.count = 0};
-    int r = dump(sock, NFT_MSG_GETCHAIN, on_chain, &f, err);
+    int r = nft_dump(sock, NFT_MSG_GETCHAIN, on_foreign_chain, &f, err);
 
     if (r >= 0 && f.found[0] == '\0' && f.count > 0)
-        r = dump(sock, NFT_MSG_GETRULE, on_rule, &f, err);
+        r = nft_dump(sock, NFT_MSG_GETRULE, on_foreign_rule, &f, err);
     if (r < 0)
         return r;
     (void)memcpy(text, f.found, sizeof(f.found));

@@ -1,15 +1,15 @@
 /*
- * A filter as libseccomp and bpf_join make it, made short. For each architecture and number the
- * program is followed with both known: nearly all of them end in a return without looking at
- * anything else, and the others leave only the comparisons of arguments. Neighbouring numbers with
- * the same end become one range, and the ranges a tree.
+ * Shortens a filter made by libseccomp and bpf_join. For each architecture and system call number
+ * the program is evaluated with both known. Nearly all evaluations end in a return without another
+ * load; the rest leave comparisons of arguments. Adjacent numbers with the same result become a
+ * range, and the ranges a binary tree.
  *
  *     load arch; jeq arch0 -> numbers0; ...; return what other architectures get
  *     numbers0: load nr; jge 228 -> ..., ... -> return | comparisons of arguments -> return
  *
- * The meaning is the long program's, whatever made it. The short one loads three times as fast, and
- * the kernel's own walk over all numbers (which finds the ones that are always allowed) takes ten
- * steps a number instead of eighty.
+ * The result has the same meaning as the long program, whatever made it. It loads three times as
+ * fast. The kernel's own evaluation of all numbers, for its bitmap of calls that are always
+ * allowed, takes ten steps for a number instead of eighty.
  */
 
 #include <assert.h>
@@ -28,7 +28,7 @@ enum {
     NODES_MAX = 1 << 14,
     LOAD = BPF_LD | BPF_W | BPF_ABS,
     NOT_YET = -1,
-    FOREIGN = -2, /* an instruction that no filter of ours has */
+    FOREIGN = -2, /* an instruction that libseccomp does not emit */
 };
 
 struct follow {
@@ -36,12 +36,14 @@ struct follow {
     const struct sock_filter *insns;
     size_t count;
     uint32_t arch, nr;
-    /* For this arch and nr: the node of the instruction at this place when an argument is loaded.
+    /*
+     * For the current arch and nr: the node of an instruction that is reached with an argument
+     * loaded.
      */
     int nodes[BPF_MAXINSNS];
 };
 
-static bool holds(const struct sock_filter *i, uint32_t a)
+static bool jump_condition_holds(const struct sock_filter *i, uint32_t a)
 {
     switch (BPF_OP(i->code)) {
     case BPF_JEQ:
@@ -63,17 +65,17 @@ static bool is_jump(const struct sock_filter *i)
            (op == BPF_JEQ || op == BPF_JGT || op == BPF_JGE || op == BPF_JSET);
 }
 
-/* Loads the architecture or the number: what is known. */
+/* True for a load of the architecture or the number, which are known. */
 static bool is_known_load(const struct sock_filter *i)
 {
     return i->code == LOAD && (i->k == offsetof(struct seccomp_data, arch) ||
                                i->k == offsetof(struct seccomp_data, nr));
 }
 
-static int follow_unknown(struct follow *f, size_t pc);
+static int evaluate_unknown(struct follow *f, size_t pc);
 
-/* With arch or nr loaded (or nothing: the kernel begins with 0). */
-static int follow_known(struct follow *f, size_t pc, uint32_t a)
+/* Evaluates with arch or nr in the accumulator, or 0, its initial value. */
+static int evaluate_known(struct follow *f, size_t pc, uint32_t a)
 {
     while (pc < f->count) {
         const struct sock_filter *i = &f->insns[pc++];
@@ -83,21 +85,21 @@ static int follow_known(struct follow *f, size_t pc, uint32_t a)
         if (i->code == (BPF_JMP | BPF_JA))
             pc += i->k;
         else if (is_jump(i))
-            pc += holds(i, a) ? i->jt : i->jf;
+            pc += jump_condition_holds(i, a) ? i->jt : i->jf;
         else if (i->code == (BPF_ALU | BPF_AND | BPF_K))
             a &= i->k;
         else if (is_known_load(i))
             a = i->k == offsetof(struct seccomp_data, arch) ? f->arch : f->nr;
         else if (i->code == LOAD)
-            return follow_unknown(f, pc - 1);
+            return evaluate_unknown(f, pc - 1);
         else
             return FOREIGN;
     }
     return FOREIGN;
 }
 
-/* With an argument loaded; or at the load of one. */
-static int follow_unknown(struct follow *f, size_t pc)
+/* Evaluates with an argument in the accumulator, or at the load of one. */
+static int evaluate_unknown(struct follow *f, size_t pc)
 {
     const struct sock_filter *i = &f->insns[pc];
     int yes, no, node;
@@ -109,15 +111,15 @@ static int follow_unknown(struct follow *f, size_t pc)
     if (i->code == (BPF_RET | BPF_K)) {
         node = bpf_return(f->g, i->k);
     } else if (i->code == (BPF_JMP | BPF_JA)) {
-        node = follow_unknown(f, pc + 1 + i->k);
+        node = evaluate_unknown(f, pc + 1 + i->k);
     } else if (is_jump(i)) {
-        yes = follow_unknown(f, pc + 1 + i->jt);
-        no = follow_unknown(f, pc + 1 + i->jf);
+        yes = evaluate_unknown(f, pc + 1 + i->jt);
+        no = evaluate_unknown(f, pc + 1 + i->jf);
         node = yes < 0 || no < 0 ? FOREIGN : bpf_test(f->g, BPF_OP(i->code), i->k, yes, no);
     } else if (is_known_load(i)) {
-        node = follow_known(f, pc, 0);
+        node = evaluate_known(f, pc, 0);
     } else if (i->code == LOAD || i->code == (BPF_ALU | BPF_AND | BPF_K)) {
-        node = follow_unknown(f, pc + 1);
+        node = evaluate_unknown(f, pc + 1);
         node = node < 0 ? node : bpf_step(f->g, i->code, i->k, node);
     } else {
         node = FOREIGN;
@@ -126,23 +128,26 @@ static int follow_unknown(struct follow *f, size_t pc)
     return node;
 }
 
-static int follow(struct follow *f, uint32_t arch, uint32_t nr)
+static int evaluate_number(struct follow *f, uint32_t arch, uint32_t nr)
 {
     f->arch = arch;
     f->nr = nr;
     for (size_t i = 0; i < f->count; i++)
         f->nodes[i] = NOT_YET;
-    return follow_known(f, 0, 0);
+    return evaluate_known(f, 0, 0);
 }
 
-/* The numbers of one architecture; from SYSCALL_NR_MAX on all are alike (guard_ranges). */
-static int numbers(struct follow *f, uint32_t arch)
+/*
+ * Builds the tree for the numbers of one architecture. All numbers from SYSCALL_NR_MAX on have the
+ * same result (guard_ranges).
+ */
+static int switch_by_number(struct follow *f, uint32_t arch)
 {
     struct bpf_span spans[SYSCALL_NR_MAX + 1];
     size_t n = 0;
 
     for (uint32_t nr = 0; nr <= SYSCALL_NR_MAX; nr++) {
-        int node = follow(f, arch, nr);
+        int node = evaluate_number(f, arch, nr);
 
         if (node < 0)
             return node;
@@ -167,7 +172,7 @@ int bpf_compact(const uint32_t *archs, size_t arch_count, uint32_t other_arch, s
     *f = (struct follow){.g = &g, .insns = b->insns, .count = b->count};
     root = bpf_return(&g, other_arch);
     for (size_t i = arch_count; i-- > 0;) {
-        int node = numbers(f, archs[i]);
+        int node = switch_by_number(f, archs[i]);
 
         if (node < 0)
             return err_set(err, -EINVAL,

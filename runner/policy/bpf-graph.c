@@ -1,8 +1,8 @@
 /*
- * The program is written from its end to its beginning: what a node leads to is placed before the
- * node itself, so every jump is forwards and its length is known when it is written. Places count
- * from the end. A conditional jump reaches 255 instructions; what is farther away gets a copy (a
- * return) or a jump (anything else) nearby, which is then the nearest for those that follow.
+ * Turns the graph into a program, written from its end to its beginning. A node's successors are
+ * placed before the node itself, so all jumps are forward and their distance is known. Places count
+ * from the end. A conditional jump reaches 255 instructions. A successor farther away gets a copy
+ * (a return) or a jump (any other node) nearby, which later jumps then use.
  */
 
 #include "policy/bpf-graph.h"
@@ -12,8 +12,9 @@
 #include <string.h>
 
 enum {
-    PEEL_MAX = 3,    /* single numbers that are asked for one by one before a list is halved */
-    REACH_MAX = 253, /* of a conditional jump: 255, less what is put in between for its two ways */
+    PEEL_MAX = 3,    /* numbers compared one by one before a list of spans is halved */
+    REACH_MAX = 253, /* reach of a conditional jump: 255, less room for instructions inserted for
+                        its two targets */
     NOWHERE = -1,
 };
 
@@ -22,7 +23,7 @@ void bpf_graph_init(struct bpf_graph *g, struct bpf_node *nodes, size_t max)
     *g = (struct bpf_graph){.nodes = nodes, .max = max};
 }
 
-static int intern(struct bpf_graph *g, uint16_t code, uint32_t k, int yes, int no)
+static int graph_add_node(struct bpf_graph *g, uint16_t code, uint32_t k, int yes, int no)
 {
     for (size_t i = 0; i < g->count; i++) {
         const struct bpf_node *n = &g->nodes[i];
@@ -41,17 +42,17 @@ static int intern(struct bpf_graph *g, uint16_t code, uint32_t k, int yes, int n
 
 int bpf_return(struct bpf_graph *g, uint32_t value)
 {
-    return intern(g, BPF_RET | BPF_K, value, NOWHERE, NOWHERE);
+    return graph_add_node(g, BPF_RET | BPF_K, value, NOWHERE, NOWHERE);
 }
 
 int bpf_step(struct bpf_graph *g, uint16_t code, uint32_t k, int next)
 {
-    return intern(g, code, k, next, next);
+    return graph_add_node(g, code, k, next, next);
 }
 
 int bpf_test(struct bpf_graph *g, uint16_t op, uint32_t k, int yes, int no)
 {
-    return yes == no ? yes : intern(g, BPF_JMP | op | BPF_K, k, yes, no);
+    return yes == no ? yes : graph_add_node(g, BPF_JMP | op | BPF_K, k, yes, no);
 }
 
 /* ---- a decision by number ---- */
@@ -64,8 +65,10 @@ size_t bpf_span_add(struct bpf_span *spans, size_t count, uint32_t first, int no
     return count + 1;
 }
 
-/* Whether all but a few single numbers lead to one node; which one. after: where the numbers behind
- * the last span begin (0 = nowhere). */
+/*
+ * True if all spans but a few single numbers lead to the node `base`. after: first number after the
+ * last span (0 = none).
+ */
 static bool few_singles(const struct bpf_span *spans, size_t count, uint32_t after, int base)
 {
     size_t others = 0;
@@ -82,7 +85,8 @@ static bool few_singles(const struct bpf_span *spans, size_t count, uint32_t aft
     return others <= PEEL_MAX;
 }
 
-static int decide(struct bpf_graph *g, const struct bpf_span *spans, size_t count, uint32_t after)
+static int decide_spans(struct bpf_graph *g, const struct bpf_span *spans, size_t count,
+                        uint32_t after)
 {
     size_t half = count / 2;
     int below, above;
@@ -99,26 +103,26 @@ static int decide(struct bpf_graph *g, const struct bpf_span *spans, size_t coun
                 node = bpf_test(g, BPF_JEQ, spans[i].first, spans[i].node, node);
         return node;
     }
-    below = decide(g, spans, half, spans[half].first);
-    above = decide(g, spans + half, count - half, after);
+    below = decide_spans(g, spans, half, spans[half].first);
+    above = decide_spans(g, spans + half, count - half, after);
     return bpf_test(g, BPF_JGE, spans[half].first, above, below);
 }
 
 int bpf_switch(struct bpf_graph *g, const struct bpf_span *spans, size_t count)
 {
-    return decide(g, spans, count, 0);
+    return decide_spans(g, spans, count, 0);
 }
 
-/* ---- putting in order ---- */
+/* ---- writing the program ---- */
 
 struct writer {
     struct bpf_graph *g;
-    struct sock_filter *end; /* of the room: the program grows towards its beginning */
+    struct sock_filter *end; /* end of the buffer; the program grows towards its beginning */
     size_t len, max;
     bool full;
 };
 
-static void put(struct writer *w, struct sock_filter insn)
+static void put_insn(struct writer *w, struct sock_filter insn)
 {
     if (w->len == w->max) {
         w->full = true;
@@ -127,52 +131,52 @@ static void put(struct writer *w, struct sock_filter insn)
     w->end[-1 - (ptrdiff_t)w->len++] = insn;
 }
 
-/* How many instructions the next one that is put jumps over to get there. */
-static size_t distance(const struct writer *w, int node)
+/* Number of instructions that the next one jumps over to reach the node. */
+static size_t jump_distance(const struct writer *w, int node)
 {
     return w->len - 1 - (size_t)w->g->nodes[node].place;
 }
 
 static void put_jump(struct writer *w, int node)
 {
-    put(w, (struct sock_filter)BPF_STMT(BPF_JMP | BPF_JA, (uint32_t)distance(w, node)));
+    put_insn(w, (struct sock_filter)BPF_STMT(BPF_JMP | BPF_JA, (uint32_t)jump_distance(w, node)));
 }
 
-static void bring_near(struct writer *w, int node)
+static void place_nearby(struct writer *w, int node)
 {
     struct bpf_node *n = &w->g->nodes[node];
 
-    if (distance(w, node) <= REACH_MAX)
+    if (jump_distance(w, node) <= REACH_MAX)
         return;
     if (n->code == (BPF_RET | BPF_K))
-        put(w, (struct sock_filter)BPF_STMT(n->code, n->k));
+        put_insn(w, (struct sock_filter)BPF_STMT(n->code, n->k));
     else
         put_jump(w, node);
     n->place = (int)w->len - 1;
 }
 
-/* Depth: of the longest chain of nodes, so at most the length of what they were made from. */
-static void place(struct writer *w, int node)
+/* Recursion depth: the longest chain of nodes, at most the length of the original program. */
+static void place_node(struct writer *w, int node)
 {
     struct bpf_node *n = &w->g->nodes[node];
 
     if (n->place != NOWHERE || w->full)
         return;
     if (n->yes != NOWHERE) {
-        place(w, n->yes);
-        place(w, n->no);
+        place_node(w, n->yes);
+        place_node(w, n->no);
     }
     if (w->full)
         return;
     if (BPF_CLASS(n->code) == BPF_JMP) {
-        bring_near(w, n->yes);
-        bring_near(w, n->no);
-        put(w, (struct sock_filter)BPF_JUMP(n->code, n->k, (uint8_t)distance(w, n->yes),
-                                            (uint8_t)distance(w, n->no)));
+        place_nearby(w, n->yes);
+        place_nearby(w, n->no);
+        put_insn(w, (struct sock_filter)BPF_JUMP(n->code, n->k, (uint8_t)jump_distance(w, n->yes),
+                                                 (uint8_t)jump_distance(w, n->no)));
     } else {
-        if (n->yes != NOWHERE && distance(w, n->yes) != 0)
+        if (n->yes != NOWHERE && jump_distance(w, n->yes) != 0)
             put_jump(w, n->yes);
-        put(w, (struct sock_filter)BPF_STMT(n->code, n->k));
+        put_insn(w, (struct sock_filter)BPF_STMT(n->code, n->k));
     }
     n->place = (int)w->len - 1;
 }
@@ -183,10 +187,10 @@ int bpf_graph_emit(struct bpf_graph *g, int root, struct sock_filter *out, size_
 
     if (g->full)
         return -E2BIG;
-    place(&w, root);
+    place_node(&w, root);
     if (w.full)
         return -E2BIG;
-    /* The root is placed last, and so stands first, unless it was a part of itself: it cannot. */
+    /* The root is placed last, so it comes first. It cannot be its own successor. */
     (void)memmove(out, w.end - w.len, w.len * sizeof(*out));
     return (int)w.len;
 }

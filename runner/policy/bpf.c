@@ -1,11 +1,11 @@
 /*
- * The parts of a filter that libseccomp cannot express, put around what it made.
+ * Adds to libseccomp's programs the parts of a filter that libseccomp cannot express.
  *
- * libseccomp has one action for everything without a matching rule, and joins the rules of a system
- * call in ways that depend on their order. We want three answers: what the profile denies, what it
- * allows, and ENOSYS for what it does not know. So there are two libseccomp programs, one of the
- * denying rules (all else ALLOW) and one of the allowing rules, and the first one's `return ALLOW`
- * becomes a jump into the second. In front stands a list of unknown numbers for each table.
+ * libseccomp has one action for system calls without a matching rule, and the order of rules
+ * affects the result. rind needs three results: denied by the profile, allowed by it, and ENOSYS
+ * for numbers unknown to it. So there are two libseccomp programs: denying rules (otherwise ALLOW)
+ * and allowing rules. The first one's `return ALLOW` becomes a jump to the second. A list of
+ * unknown numbers for each architecture comes first.
  *
  *     load arch
  *     jeq arch0 -> guard0        any other architecture: return ENOSYS
@@ -13,8 +13,8 @@
  *     deny:  ... return ERRNO | jump to allow
  *     allow: ... return ALLOW | return default
  *
- * The kernel runs the filter once for each number with only arch and nr known and remembers those
- * that are always allowed, so plain calls do not pay for the length of this.
+ * The kernel evaluates the filter once for each number with only arch and nr known, and caches the
+ * numbers that are always allowed. So the filter's length does not slow down plain calls.
  */
 
 #include <assert.h>
@@ -31,32 +31,32 @@
 
 enum { GUARD_RANGE_INSNS = 4, RET_ENOSYS = SECCOMP_RET_ERRNO | ENOSYS };
 
-/* Appends to a program whose size was computed beforehand. */
+/* Writes instructions into a buffer of the precomputed size. */
 struct emit {
     struct sock_filter *at, *end;
 };
 
-static void emit(struct emit *e, uint16_t code, uint32_t k, size_t jt, size_t jf)
+static void emit_insn(struct emit *e, uint16_t code, uint32_t k, size_t jt, size_t jf)
 {
     assert(e->at < e->end);
     *e->at++ = (struct sock_filter){.code = code, .jt = (uint8_t)jt, .jf = (uint8_t)jf, .k = k};
 }
 
 /*
- * Ranges ascend, so a number below one is in none that follows:
+ * Emits a list of ranges. They ascend, so a number below one is in none of the following:
  *     jgt last  -> next range
  *     jge first -> return ENOSYS, else jump behind the list
  */
 static void emit_guard(struct emit *e, const struct nr_guard *g, const struct sock_filter *behind)
 {
-    emit(e, BPF_LD | BPF_W | BPF_ABS, offsetof(struct seccomp_data, nr), 0, 0);
+    emit_insn(e, BPF_LD | BPF_W | BPF_ABS, offsetof(struct seccomp_data, nr), 0, 0);
     for (size_t i = 0; i < g->count; i++) {
-        emit(e, BPF_JMP | BPF_JGT | BPF_K, g->ranges[i].last, 3, 0);
-        emit(e, BPF_JMP | BPF_JGE | BPF_K, g->ranges[i].first, 0, 1);
-        emit(e, BPF_RET | BPF_K, RET_ENOSYS, 0, 0);
-        emit(e, BPF_JMP | BPF_JA, (uint32_t)(behind - e->at - 1), 0, 0);
+        emit_insn(e, BPF_JMP | BPF_JGT | BPF_K, g->ranges[i].last, 3, 0);
+        emit_insn(e, BPF_JMP | BPF_JGE | BPF_K, g->ranges[i].first, 0, 1);
+        emit_insn(e, BPF_RET | BPF_K, RET_ENOSYS, 0, 0);
+        emit_insn(e, BPF_JMP | BPF_JA, (uint32_t)(behind - e->at - 1), 0, 0);
     }
-    emit(e, BPF_JMP | BPF_JA, (uint32_t)(behind - e->at - 1), 0, 0);
+    emit_insn(e, BPF_JMP | BPF_JA, (uint32_t)(behind - e->at - 1), 0, 0);
 }
 
 static size_t guard_size(const struct nr_guard *g)
@@ -69,13 +69,13 @@ static void emit_guards(struct emit *e, const struct nr_guard *guards, size_t co
 {
     const struct sock_filter *target = e->at + 1 + 2 * count + 1;
 
-    emit(e, BPF_LD | BPF_W | BPF_ABS, offsetof(struct seccomp_data, arch), 0, 0);
+    emit_insn(e, BPF_LD | BPF_W | BPF_ABS, offsetof(struct seccomp_data, arch), 0, 0);
     for (size_t i = 0; i < count; i++) {
-        emit(e, BPF_JMP | BPF_JEQ | BPF_K, guards[i].audit_arch, 0, 1);
-        emit(e, BPF_JMP | BPF_JA, (uint32_t)(target - e->at - 1), 0, 0);
+        emit_insn(e, BPF_JMP | BPF_JEQ | BPF_K, guards[i].audit_arch, 0, 1);
+        emit_insn(e, BPF_JMP | BPF_JA, (uint32_t)(target - e->at - 1), 0, 0);
         target += guard_size(&guards[i]);
     }
-    emit(e, BPF_RET | BPF_K, RET_ENOSYS, 0, 0);
+    emit_insn(e, BPF_RET | BPF_K, RET_ENOSYS, 0, 0);
     for (size_t i = 0; i < count; i++)
         emit_guard(e, &guards[i], behind);
 }
@@ -86,9 +86,9 @@ static void emit_deny(struct emit *e, const struct bpf *deny, const struct sock_
 
     for (size_t i = 0; i < deny->count; i++) {
         if (f[i].code == (BPF_RET | BPF_K) && f[i].k == SECCOMP_RET_ALLOW)
-            emit(e, BPF_JMP | BPF_JA, (uint32_t)(behind - e->at - 1), 0, 0);
+            emit_insn(e, BPF_JMP | BPF_JA, (uint32_t)(behind - e->at - 1), 0, 0);
         else
-            emit(e, f[i].code, f[i].k, f[i].jt, f[i].jf);
+            emit_insn(e, f[i].code, f[i].k, f[i].jt, f[i].jf);
     }
 }
 
@@ -116,7 +116,7 @@ int bpf_join(const struct nr_guard *guards, size_t guard_count, const struct bpf
     emit_guards(&e, guards, guard_count, insns + guard);
     emit_deny(&e, deny, insns + guard + deny->count);
     for (size_t i = 0; i < allow->count; i++)
-        emit(&e, f[i].code, f[i].k, f[i].jt, f[i].jf);
+        emit_insn(&e, f[i].code, f[i].k, f[i].jt, f[i].jf);
 
     ret->insns = take(insns);
     ret->count = total;

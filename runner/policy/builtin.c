@@ -1,10 +1,10 @@
-/* The shipped policies, carried in the binary: a sandbox starts without any file of rind's. */
+/* The shipped policies, embedded in the binary, so that a sandbox starts without policy files. */
 
 #include <string.h>
 
 #include "policy/policy.h"
 
-/* The assembler reads the file as it is; paths are from the top of the tree, where make runs. */
+/* Embeds a file with .incbin; paths are relative to the top of the tree, where make runs. */
 #define EMBED(symbol, path)                                                                        \
     __asm__(".pushsection .rodata\n"                                                               \
             ".globl " #symbol "_start, " #symbol "_end\n"                                          \

@@ -1,3 +1,5 @@
+/* The decoder behind policy/client.h. Pure functions. */
+
 #include "policy/client.h"
 
 #include <errno.h>
@@ -12,7 +14,7 @@
 #include "policy/plain-path.h"
 #include "policy/tables.h"
 
-/* Read by the assembler as it stands; see builtin.c. */
+/* Embedded by the assembler; see builtin.c. */
 __asm__(".pushsection .rodata\n"
         ".globl policy_client_start, policy_client_end\n"
         ".hidden policy_client_start, policy_client_end\n"
@@ -71,7 +73,7 @@ static int d_networks(json_t *value, const struct jfield *field, void *dst,
     return 0;
 }
 
-/* What may be asked lies within one of these. */
+/* Decodes the upper bound of network rules that clients may request. */
 static int d_access(json_t *value, const struct jfield *field, void *dst, const struct jpath *path,
                     struct err *err)
 {

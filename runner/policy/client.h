@@ -1,10 +1,10 @@
 #pragma once
 
 /*
- * What clients may ask that are not the owner of the daemon (policies/README.md, "Clients"). Access
- * to the socket is not root: a sandbox is refused when it would give its maker more of the host
- * than this file says. Pure: text in, validated struct out; spec/client-check.h compares a spec
- * with it.
+ * The client policy: what clients other than the daemon's owner may request (policies/README.md,
+ * "Clients"). Access to the socket must not amount to root, so a request is refused if it would
+ * give its creator more of the host than this file allows. Pure: text in, validated struct out;
+ * spec/client-check.h compares a spec with it.
  */
 
 #include <stdbool.h>
@@ -23,20 +23,20 @@ enum {
 
 struct client_policy {
     char **policies;           /* owned, NULL-terminated: names */
-    char **bind_prefixes;      /* owned; absolute host directories: themselves and what is below */
-    char **read_only_prefixes; /* owned; the same, for volumes that are read-only */
+    char **bind_prefixes;      /* owned; absolute host directories, including everything below */
+    char **read_only_prefixes; /* owned; likewise, for read-only volumes */
     char **rootfs_prefixes;    /* owned */
     bool host_rootfs;          /* the root file system `host` */
     bool networks[NET_MODE_MAX];
-    struct publish_rules publish;  /* of the host's ports; none = nothing */
-    struct net_access most_access; /* what may be allowed, and which ports of the host: at most */
-    bool named_volumes;            /* those that they have made */
-    bool share_network;            /* networks of other sandboxes, and named ones */
-    struct limits most;            /* what may be asked at most; LIMIT_UNSET = any */
+    struct publish_rules publish;  /* host ports; no rule = no port */
+    struct net_access most_access; /* upper bound of allowed networks and host ports */
+    bool named_volumes;            /* may use the named volumes they have created */
+    bool share_network;            /* may join networks of other sandboxes, and named networks */
+    struct limits most;            /* upper bounds of limits; LIMIT_UNSET = none */
     bool ulimits;                  /* may set them */
-    bool restart;                  /* may ask for another restart policy than "no" */
-    bool load_images;              /* may put images into the store, and name them */
-    bool remove_images;            /* may remove them, and take names away */
+    bool restart;                  /* may request a restart policy other than "no" */
+    bool load_images;              /* may load images into the store and name them */
+    bool remove_images;            /* may remove images and their names */
 };
 
 /* As policy_parse. */
@@ -45,5 +45,5 @@ int client_policy_parse(const char *text, size_t len, const char *where, struct 
 void client_policy_free(struct client_policy *p);
 DEFINE_AUTO(struct client_policy, client_policy_free);
 
-/* The shipped one, carried in the binary. */
+/* The shipped client policy, embedded in the binary. */
 const char *client_policy_builtin(size_t *ret_len);

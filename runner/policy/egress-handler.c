@@ -1,3 +1,5 @@
+/* Validation of egress handlers. Pure. */
+
 #include "policy/egress-handler.h"
 
 #include <string.h>

@@ -1,4 +1,4 @@
-/* Egress rules as JSON, both ways. */
+/* Decodes and encodes egress rules as JSON. Pure. */
 #include <errno.h>
 #include <stdlib.h>
 #include <string.h>

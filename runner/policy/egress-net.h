@@ -1,15 +1,17 @@
 #pragma once
 
-/* Numbers that the kernel's rules inside a sandbox's net namespace, the launcher's sockets and the
- * supervisor's listeners have to agree on. */
+/*
+ * Numbers shared by the nft rules inside a sandbox's net namespace, the launcher's sockets and the
+ * supervisor's listeners.
+ */
 
 enum egress_table {
-    EGRESS_TABLE_CLOSED, /* connections and questions for names are redirected, the rest ends */
-    EGRESS_TABLE_OPEN,   /* the same, and UDP and ICMP may leave */
-    EGRESS_TABLE_NONE,   /* as if there had never been one */
+    EGRESS_TABLE_CLOSED, /* redirects TCP connections and DNS queries, rejects everything else */
+    EGRESS_TABLE_OPEN,   /* like CLOSED, but lets UDP and ICMP out */
+    EGRESS_TABLE_NONE,   /* no table */
 };
 
-/* Inside: where a port of the host's loopback is, which the sandbox may reach (core/door.h). */
+/* Address inside the sandbox that is forwarded to a port of the host's loopback (core/door.h). */
 #define DOOR_ADDRESS "127.114.110.100"
 #define DOOR_BYTES                                                                                 \
     {                                                                                              \
@@ -17,10 +19,13 @@ enum egress_table {
     }
 
 enum {
-    EGRESS_TCP_PORT = 61080,  /* of the namespace's loopback: every connection that leaves */
-    EGRESS_DNS_PORT = 61053,  /* and every question for a name, by UDP */
-    EGRESS_PROXY_PORT = 3128, /* of the gateway's address: the explicit proxy */
-    EGRESS_MARK = 0x72696e64, /* of the supervisor's own sockets in the namespace, which are let
-                                 through: nobody inside may set a mark (CAP_NET_ADMIN and
-                                 CAP_NET_RAW over the namespace are the host's alone) */
+    EGRESS_TCP_PORT = 61080,  /* on the namespace's loopback: receives every outgoing connection */
+    EGRESS_DNS_PORT = 61053,  /* receives every DNS query over UDP */
+    EGRESS_PROXY_PORT = 3128, /* on the gateway's address: the explicit proxy */
+    /*
+     * Mark of the supervisor's own sockets in the namespace, which the table lets through.
+     * Processes inside cannot set it, since CAP_NET_ADMIN and CAP_NET_RAW over the namespace belong
+     * to the host.
+     */
+    EGRESS_MARK = 0x72696e64,
 };

@@ -1,3 +1,5 @@
+/* Matches destinations against egress rules, with a hash index. Pure functions. */
+
 #include "policy/egress.h"
 
 #include <errno.h>
@@ -9,15 +11,15 @@
 #include "policy/egress-handler.h"
 
 enum {
-    WORDS_PER_RULE = 6, /* kinds that one rule can be kept for */
-    SUFFIX = 1,         /* of a slot's shape */
+    WORDS_PER_RULE = 6, /* most slots of one rule: one for each kind */
+    SUFFIX = 1,         /* shapes of a slot */
     EXACT,
     ADDRESS4,
     ADDRESS6,
     EVERYTHING,
 };
 
-/* One way to find a rule. */
+/* A hash table entry for a rule. */
 struct egress_slot {
     const struct egress_rule *rule; /* NULL = free */
     uint32_t hash;
@@ -73,7 +75,7 @@ int egress_name(const char *text, size_t len, char ret[EGRESS_NAME_MAX + 1])
         ret[i] = c;
     }
     ret[len] = '\0';
-    /* "1.2.3.4", and what some read as an address all the same: "127.1", "2130706433". */
+    /* Refuses "1.2.3.4", and names that some parsers read as an address: "127.1", "2130706433". */
     return label > 0 && letters ? 0 : -EINVAL;
 }
 
@@ -100,7 +102,7 @@ static bool glob_match(const char *glob, const char *name)
     return *glob == '\0';
 }
 
-/* A name, with '*' for any characters, dots included. */
+/* Parses a name in which '*' stands for any characters, including dots. */
 static int parse_glob(const char *text, size_t len, struct egress_rule *r)
 {
     char plain[EGRESS_NAME_MAX + 1];
@@ -119,7 +121,7 @@ static int parse_glob(const char *text, size_t len, struct egress_rule *r)
     return 0;
 }
 
-/* ---- one rule ---- */
+/* ---- parsing a rule ---- */
 
 static const char to_words[] = "must be a host name, which may hold '*', or an address or CIDR, "
                                "and may have a port behind it: "
@@ -162,7 +164,7 @@ static int parse_to(const char *text, struct egress_rule *r)
 
     if (n == 0)
         return 0;
-    /* Not even nearly one: digits and dots alone are no name. */
+    /* Digits and dots alone are no name, so this was meant as an address. */
     if (strpbrk(text, "[]/") != NULL || strchr(text, ':') != colon)
         return n;
     n = colon != NULL ? parse_port(colon + 1, &r->port) : 0;
@@ -206,7 +208,7 @@ int egress_add(struct egress_rules *e, const char *to, unsigned protocols,
     return 0;
 }
 
-/* ---- the index ---- */
+/* ---- index ---- */
 
 static uint32_t hash_of(const struct egress_slot *key, const void *data, size_t len)
 {
@@ -216,7 +218,7 @@ static uint32_t hash_of(const struct egress_slot *key, const void *data, size_t 
     return hash_bytes(hash_bytes(HASH_BEGIN, head, sizeof(head)), data, len);
 }
 
-/* What a rule is compared by: the name, what follows its "*", or the address. */
+/* The key of a rule: its name, the part after its "*", or its address. */
 static const void *data_of(const struct egress_rule *r, unsigned shape, size_t *ret_len)
 {
     const char *text = shape == SUFFIX ? r->host + 1 : r->host;
@@ -233,8 +235,8 @@ static const void *data_of(const struct egress_rule *r, unsigned shape, size_t *
     return text;
 }
 
-static struct egress_slot *find(const struct egress_rules *e, const struct egress_slot *key,
-                                const void *data, size_t len)
+static struct egress_slot *find_slot(const struct egress_rules *e, const struct egress_slot *key,
+                                     const void *data, size_t len)
 {
     size_t mask = e->slot_count - 1, at = key->hash & mask;
 
@@ -262,11 +264,12 @@ static unsigned shape_of(const struct egress_rule *r)
         return EVERYTHING;
     if (strchr(r->host, '*') == NULL)
         return EXACT;
-    /* "*.example.com": whole labels go away, and what is left is looked up. */
+    /* "*.example.com": looked up by removing labels from the left. */
     return r->host[0] == '*' && r->host[1] == '.' && strchr(r->host + 1, '*') == NULL ? SUFFIX : 0;
 }
 
-static void put(struct egress_rules *e, const struct egress_rule *r, unsigned kind, uint16_t port)
+static void put_slot(struct egress_rules *e, const struct egress_rule *r, unsigned kind,
+                     uint16_t port)
 {
     struct egress_slot key = {.rule = r, .port = port, .kind = (uint8_t)kind}, *s;
     const void *data;
@@ -276,12 +279,12 @@ static void put(struct egress_rules *e, const struct egress_rule *r, unsigned ki
     key.prefix = r->by_name ? 0 : r->net.prefix;
     data = data_of(r, key.shape, &len);
     key.hash = hash_of(&key, data, len);
-    s = find(e, &key, data, len);
+    s = find_slot(e, &key, data, len);
     if (s->rule == NULL)
-        *s = key; /* else one that stands before it */
+        *s = key; /* else an earlier rule has the key, and wins */
 }
 
-/* Whether it says no to everything of a name. */
+/* True if the rule denies a name altogether. */
 static bool denies_all(const struct egress_rule *r)
 {
     return r->action == EGRESS_DENY && r->protocols == EGRESS_PROTOCOLS && r->port == 0;
@@ -308,13 +311,13 @@ static void index_rule(struct egress_rules *e, const struct egress_rule *r)
 {
     for (unsigned kind = EGRESS_HTTP; kind <= EGRESS_TCP; kind <<= 1)
         if ((r->protocols & kind) != 0)
-            put(e, r, kind, r->port);
+            put_slot(e, r, kind, r->port);
     if (r->action == EGRESS_HANDLE)
-        put(e, r, EGRESS_NAME_HANDLED, 0);
+        put_slot(e, r, EGRESS_NAME_HANDLED, 0);
     else if (r->action == EGRESS_ALLOW)
-        put(e, r, EGRESS_NAME_ALLOWED, 0);
+        put_slot(e, r, EGRESS_NAME_ALLOWED, 0);
     else if (denies_all(r))
-        put(e, r, EGRESS_NAME_DENIED, 0);
+        put_slot(e, r, EGRESS_NAME_DENIED, 0);
     if (r->by_name)
         return;
     e->by_address = e->by_address || r->action != EGRESS_DENY;
@@ -360,26 +363,26 @@ const struct egress_rule *egress_first(const struct egress_rule *a, const struct
 {
     if (a == NULL || b == NULL)
         return a != NULL ? a : b;
-    return a < b ? a : b; /* of one array */
+    return a < b ? a : b; /* both point into the same array */
 }
 
-static const struct egress_rule *get(const struct egress_rules *e, struct egress_slot key,
-                                     const void *data, size_t len)
+static const struct egress_rule *lookup_rule(const struct egress_rules *e, struct egress_slot key,
+                                             const void *data, size_t len)
 {
     key.hash = hash_of(&key, data, len);
-    return find(e, &key, data, len)->rule;
+    return find_slot(e, &key, data, len)->rule;
 }
 
-/* For its port, and for any. */
-static const struct egress_rule *get_both(const struct egress_rules *e, struct egress_slot key,
-                                          uint16_t port, const void *data, size_t len)
+/* Looks up rules for the port, and rules for any port. */
+static const struct egress_rule *lookup_both(const struct egress_rules *e, struct egress_slot key,
+                                             uint16_t port, const void *data, size_t len)
 {
-    const struct egress_rule *r = get(e, key, data, len);
+    const struct egress_rule *r = lookup_rule(e, key, data, len);
 
     if (port == 0)
         return r;
     key.port = port;
-    return egress_first(r, get(e, key, data, len));
+    return egress_first(r, lookup_rule(e, key, data, len));
 }
 
 static bool glob_is_for(const struct egress_rule *r, unsigned kind, uint16_t port)
@@ -400,11 +403,11 @@ static const struct egress_rule *match_name(const struct egress_rules *e, unsign
                                             const char *name, uint16_t port)
 {
     struct egress_slot key = {.kind = (uint8_t)kind, .shape = EXACT};
-    const struct egress_rule *best = get_both(e, key, port, name, strlen(name));
+    const struct egress_rule *best = lookup_both(e, key, port, name, strlen(name));
 
     key.shape = SUFFIX;
     for (const char *dot = strchr(name, '.'); dot != NULL; dot = strchr(dot + 1, '.'))
-        best = egress_first(best, get_both(e, key, port, dot, strlen(dot)));
+        best = egress_first(best, lookup_both(e, key, port, dot, strlen(dot)));
     for (size_t i = 0; i < e->glob_count; i++) {
         const struct egress_rule *r = &e->list[e->globs[i]];
 
@@ -425,7 +428,7 @@ static void mask_bytes(uint8_t bytes[16], unsigned prefix)
     }
 }
 
-static bool in_use(const struct egress_rules *e, int family, unsigned prefix)
+static bool prefix_in_use(const struct egress_rules *e, int family, unsigned prefix)
 {
     uint64_t bits = family == 4 ? e->prefixes4 : e->prefixes6[prefix / 64];
 
@@ -442,11 +445,11 @@ static const struct egress_rule *match_address(const struct egress_rules *e, uns
 
     (void)memcpy(bytes, a->bytes, sizeof(bytes));
     for (unsigned prefix = bits + 1; prefix-- > 0;) {
-        if (!in_use(e, a->family, prefix))
+        if (!prefix_in_use(e, a->family, prefix))
             continue;
         mask_bytes(bytes, prefix);
         key.prefix = (uint8_t)prefix;
-        best = egress_first(best, get_both(e, key, port, bytes, sizeof(bytes)));
+        best = egress_first(best, lookup_both(e, key, port, bytes, sizeof(bytes)));
     }
     return best;
 }
@@ -460,7 +463,7 @@ const struct egress_rule *egress_match(const struct egress_rules *e, enum egress
 
     if (e->slot_count == 0)
         return NULL;
-    best = get_both(e, any, port, "", 0);
+    best = lookup_both(e, any, port, "", 0);
     if (name != NULL)
         best = egress_first(best, match_name(e, kind, name, port));
     if (address != NULL && address->family != 0)

@@ -1,3 +1,5 @@
+/* The decoder behind policy/host-rootfs.h. Pure functions. */
+
 #include "policy/host-rootfs.h"
 
 #include <errno.h>
@@ -10,7 +12,7 @@
 #include "json/parse.h"
 #include "policy/plain-path.h"
 
-/* Read by the assembler as it stands; see builtin.c. */
+/* Embedded by the assembler; see builtin.c. */
 __asm__(".pushsection .rodata\n"
         ".globl policy_host_rootfs_start, policy_host_rootfs_end\n"
         ".hidden policy_host_rootfs_start, policy_host_rootfs_end\n"
@@ -37,8 +39,8 @@ static bool is_below(const char *path, const char *top)
     return strncmp(path, top, len) == 0 && (path[len] == '\0' || path[len] == '/');
 }
 
-/* NULL, or what is wrong with it. */
-static const char *fault_of(const char *path, bool pattern)
+/* Returns NULL, or what is wrong with the path. */
+static const char *path_fault(const char *path, bool pattern)
 {
     static const char *const made[] = {"/proc", "/sys", "/dev"};
     const char *star = strchr(path, '*');
@@ -66,7 +68,7 @@ static int d_paths(json_t *value, const struct jfield *field, void *dst, const s
     list = *(char ***)(void *)((char *)dst + field->off);
     for (size_t i = 0; list[i] != NULL; i++) {
         struct jpath here = {.up = path, .index = i};
-        const char *fault = fault_of(list[i], pattern);
+        const char *fault = path_fault(list[i], pattern);
 
         if (fault != NULL)
             return json_fail(err, -EINVAL, &here, "\"%.128s\": %s", list[i], fault);
@@ -85,7 +87,7 @@ static const struct jfield fields[] = {
 };
 /* clang-format on */
 
-/* What is hidden and in no tree would look as if it did something. */
+/* Refuses a hidden path that is below none of the trees, since it would have no effect. */
 static int check_hidden(const struct host_rootfs *h, struct err *err)
 {
     const struct jpath list = {.key = "hidden"};

@@ -1,10 +1,9 @@
 #pragma once
 
 /*
- * What of the host the root file system `host` shows (policies/README.md, "The host's root file
- * system"): directories that are shared, places in them that are hidden, and small files that are
- * copied. What is not listed is not shown. Pure: text in, validated struct out; the launcher builds
- * it (launch/host-view.c).
+ * What the root file system `host` shows of the host (policies/README.md, "The host's root file
+ * system"): shared directories, hidden paths in them, and small files that are copied. Nothing else
+ * is shown. Pure: text in, validated struct out; the launcher builds the tree (launch/host-view.c).
  */
 
 #include <stddef.h>
@@ -18,19 +17,21 @@ enum {
     HOST_ROOTFS_LIST_MAX = 64,        /* entries of one list */
 };
 
-/* Lists are owned and NULL-terminated; never NULL themselves. Paths are absolute and plain, and
- * none is below another file system's place (/proc, /sys, /dev). */
+/*
+ * Lists are owned, NULL-terminated and never NULL. Paths are absolute and normalized; none is below
+ * /proc, /sys or /dev.
+ */
 struct host_rootfs {
-    char **trees;  /* directories, or links to them; the last name may hold `*` */
+    char **trees;  /* directories, or symbolic links to them; the last component may hold `*` */
     char **hidden; /* each below one of the trees */
-    char **files;  /* files and links */
+    char **files;  /* files and symbolic links */
 };
 
-/* -EINVAL, -ERANGE, -ENOMEM; err has `where` and the JSON path. */
+/* Parses the file. -EINVAL, -ERANGE, -ENOMEM; err names `where` and the JSON path. */
 int host_rootfs_parse(const char *text, size_t len, const char *where, struct host_rootfs **ret,
                       struct err *err);
 void host_rootfs_free(struct host_rootfs *h);
 DEFINE_AUTO(struct host_rootfs, host_rootfs_free);
 
-/* The shipped one, carried in the binary. */
+/* The shipped configuration, embedded in the binary. */
 const char *host_rootfs_builtin(size_t *ret_len);

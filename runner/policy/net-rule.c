@@ -1,3 +1,5 @@
+/* Parsing, formatting and checking of network rules. Pure functions. */
+
 #include "policy/net-rule.h"
 
 #include <arpa/inet.h>
@@ -14,10 +16,10 @@ static const char rule_words[] =
     "must be an address or CIDR, and may have a port or ports and a protocol behind it: "
     "10.0.0.0/8, 192.0.2.1:443, [2001:db8::]/32:8000-8099/tcp";
 
-/* ---- pieces ---- */
+/* ---- tokens ---- */
 
-/* Digits alone, no sign, no leading zero. */
-static int number(const char *text, size_t len, unsigned max, unsigned *ret)
+/* Parses decimal digits, without sign and leading zero. */
+static int parse_number(const char *text, size_t len, unsigned max, unsigned *ret)
 {
     unsigned n = 0;
 
@@ -49,7 +51,7 @@ int net_addr_parse(const char *text, struct net_addr *ret)
     return 0;
 }
 
-/* IPv4 written as IPv6 is IPv4 on the wire: a rule for it would never match what it names. */
+/* An IPv4-mapped address is sent as IPv4, so an IPv6 rule for it would never match. */
 static bool is_mapped(const uint8_t *bytes)
 {
     static const uint8_t mapped[12] = {[10] = 0xff, [11] = 0xff};
@@ -57,7 +59,7 @@ static bool is_mapped(const uint8_t *bytes)
     return memcmp(bytes, mapped, sizeof(mapped)) == 0;
 }
 
-static bool bits_behind(const uint8_t *bytes, unsigned size, unsigned prefix)
+static bool has_bits_after_prefix(const uint8_t *bytes, unsigned size, unsigned prefix)
 {
     for (unsigned i = prefix; i < size * 8; i++)
         if ((bytes[i / 8] & (0x80u >> (i % 8))) != 0)
@@ -74,7 +76,7 @@ bool net_same_prefix(const uint8_t *a, const uint8_t *b, unsigned prefix)
     return rest == 0 || ((a[whole] ^ b[whole]) >> (8 - rest)) == 0;
 }
 
-static int protocol(const char *text, uint8_t *ret)
+static int parse_protocol(const char *text, uint8_t *ret)
 {
     if (strcmp(text, "tcp") == 0)
         *ret = NET_TCP;
@@ -85,17 +87,17 @@ static int protocol(const char *text, uint8_t *ret)
     return 0;
 }
 
-static int ports(const char *text, uint16_t *first, uint16_t *last)
+static int parse_ports(const char *text, uint16_t *first, uint16_t *last)
 {
     const char *dash = strchr(text, '-');
     size_t len = dash != NULL ? (size_t)(dash - text) : strlen(text);
     unsigned a, b;
     int r;
 
-    r = number(text, len, PORT_MAX, &a);
+    r = parse_number(text, len, PORT_MAX, &a);
     b = a;
     if (r == 0 && dash != NULL)
-        r = number(dash + 1, strlen(dash + 1), PORT_MAX, &b);
+        r = parse_number(dash + 1, strlen(dash + 1), PORT_MAX, &b);
     if (r < 0)
         return r;
     if (a == 0 || b < a)
@@ -105,9 +107,9 @@ static int ports(const char *text, uint16_t *first, uint16_t *last)
     return 0;
 }
 
-/* ---- a rule ---- */
+/* ---- rules ---- */
 
-/* Cuts the last '/' word off when it is a protocol and not a prefix length. */
+/* Cuts off the last '/' word if it is a protocol, not a prefix length. */
 static int cut_protocol(char *text, struct net_rule *r)
 {
     char *slash = strrchr(text, '/');
@@ -115,10 +117,10 @@ static int cut_protocol(char *text, struct net_rule *r)
     if (slash == NULL || (slash[1] >= '0' && slash[1] <= '9'))
         return 0;
     *slash = '\0';
-    return protocol(slash + 1, &r->proto);
+    return parse_protocol(slash + 1, &r->proto);
 }
 
-/* Cuts ":PORT" off. Without brackets a second colon makes it IPv6, which then has no port. */
+/* Cuts off ":PORT". Without brackets a second colon means IPv6 without a port. */
 static int cut_ports(char *text, struct net_rule *r)
 {
     char *close = strrchr(text, ']'), *colon;
@@ -129,10 +131,10 @@ static int cut_ports(char *text, struct net_rule *r)
     if (colon == NULL)
         return 0;
     *colon = '\0';
-    return ports(colon + 1, &r->first, &r->last);
+    return parse_ports(colon + 1, &r->first, &r->last);
 }
 
-/* "[ADDR]/N", "[ADDR/N]", "ADDR/N": the brackets go. */
+/* Removes the brackets of "[ADDR]/N", "[ADDR/N]". */
 static int cut_brackets(char **text)
 {
     char *close = strchr(*text, ']');
@@ -146,7 +148,7 @@ static int cut_brackets(char **text)
     return 0;
 }
 
-static int network(char *text, struct net_rule *r)
+static int parse_network(char *text, struct net_rule *r)
 {
     char *slash = strchr(text, '/');
     struct net_addr a;
@@ -161,7 +163,7 @@ static int network(char *text, struct net_rule *r)
     bits = a.family == 4 ? 32 : 128;
     prefix = bits;
     if (slash != NULL)
-        n = number(slash + 1, strlen(slash + 1), bits, &prefix);
+        n = parse_number(slash + 1, strlen(slash + 1), bits, &prefix);
     if (n < 0)
         return n;
     (void)memcpy(r->bytes, a.bytes, sizeof(r->bytes));
@@ -170,7 +172,7 @@ static int network(char *text, struct net_rule *r)
     return 0;
 }
 
-static int parse(char *text, struct net_rule *r)
+static int parse_rule(char *text, struct net_rule *r)
 {
     int n;
 
@@ -179,7 +181,7 @@ static int parse(char *text, struct net_rule *r)
         n = cut_ports(text, r);
     if (n == 0)
         n = cut_brackets(&text);
-    return n < 0 ? n : network(text, r);
+    return n < 0 ? n : parse_network(text, r);
 }
 
 int net_rule_parse(const char *text, bool deny, struct net_rule *ret, struct err *err)
@@ -192,15 +194,15 @@ int net_rule_parse(const char *text, bool deny, struct net_rule *ret, struct err
     if (len >= sizeof(copy))
         return err_set(err, -EINVAL, "\"%.64s\": %s", text, rule_words);
     (void)memcpy(copy, text, len + 1);
-    n = parse(copy, &r);
+    n = parse_rule(copy, &r);
     if (n < 0)
         return err_set(err, n, "\"%s\": %s", text, rule_words);
     if (r.family == 6 && is_mapped(r.bytes))
         return err_set(err, -EINVAL, "\"%s\": write an IPv4 address as one", text);
-    if (bits_behind(r.bytes, r.family == 4 ? 4 : 16, r.prefix))
+    if (has_bits_after_prefix(r.bytes, r.family == 4 ? 4 : 16, r.prefix))
         return err_set(err, -EINVAL, "\"%s\": has bits set behind its prefix length", text);
     if (r.proto != 0 && r.first == 0) {
-        r.first = 1; /* a protocol without a port: all of its ports */
+        r.first = 1; /* a protocol without ports means all its ports */
         r.last = PORT_MAX;
     }
     *ret = r;
@@ -215,11 +217,11 @@ int net_port_parse(const char *text, struct net_port *ret, struct err *err)
     unsigned n = 0;
     int r;
 
-    r = number(text, len, PORT_MAX, &n);
+    r = parse_number(text, len, PORT_MAX, &n);
     if (r == 0 && n == 0)
         r = -ERANGE;
     if (r == 0 && slash != NULL)
-        r = protocol(slash + 1, &p.proto);
+        r = parse_protocol(slash + 1, &p.proto);
     if (r < 0)
         return err_set(err, r, "\"%.32s\": must be a port, 1 to 65535, or PORT/tcp or PORT/udp",
                        text);
@@ -286,7 +288,7 @@ int net_access_merge(struct net_access *a, const struct net_access *more, bool w
     return r;
 }
 
-/* ---- text again ---- */
+/* ---- formatting ---- */
 
 void net_addr_format(const struct net_addr *a, char text[NET_ADDR_TEXT_MAX])
 {
@@ -341,7 +343,8 @@ bool net_rule_ok(const struct net_rule *r)
     unsigned bits = r->family == 4 ? 32 : 128;
 
     (void)memcpy(a.bytes, r->bytes, sizeof(a.bytes));
-    if (!net_addr_ok(&a) || r->prefix > bits || bits_behind(r->bytes, bits / 8, r->prefix))
+    if (!net_addr_ok(&a) || r->prefix > bits ||
+        has_bits_after_prefix(r->bytes, bits / 8, r->prefix))
         return false;
     if ((r->proto != 0 && !proto_ok(r->proto)) || r->deny > 1)
         return false;

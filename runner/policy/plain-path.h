@@ -1,12 +1,11 @@
 #pragma once
 
-/* Absolute paths that mean the same whoever reads them: without "//", ".", ".." and "/" at the end.
- * Pure. */
+/* Normalized absolute paths: without "//", ".", ".." and a trailing "/". Pure. */
 
 #include <stdbool.h>
 #include <string.h>
 
-/* "/" is none. */
+/* False for "/". */
 static inline bool path_is_plain(const char *path)
 {
     if (*path != '/')

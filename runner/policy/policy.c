@@ -1,3 +1,5 @@
+/* The decoder behind policy/policy.h. Pure functions. */
+
 #include "policy/policy.h"
 
 #include <errno.h>
@@ -16,7 +18,7 @@
 
 enum { RLIMIT_TYPE_MAX = 32, CAPABILITIES_MAX = 64, DESCRIPTION_MAX = 4096 };
 
-/* What the JSON says, before the checks that a table cannot make. */
+/* Decoded JSON, before the checks that a table cannot express. */
 struct raw_rlimit {
     int resource;
     int64_t soft, hard;
@@ -27,7 +29,7 @@ struct raw_policy {
     char **capabilities;
     struct raw_rlimit *rlimits;
     size_t rlimit_count;
-    struct policy *p; /* borrowed: the rest is decoded in place */
+    struct policy *p; /* borrowed; other members are decoded in place */
 };
 
 /* clang-format off */
@@ -67,7 +69,7 @@ static const struct jarray rlimit_array = {
 
 static jdecode_fn j_in_policy;
 
-/* What decides isolation has no default: a policy says it. */
+/* Settings that decide isolation have no default; every policy must have them. */
 #define RAW(member) offsetof(struct raw_policy, member)
 static const struct jfield policy_fields[] = {
     {.name = "name", .decode = j_string, .off = RAW(name), .min = 1, .max = POLICY_NAME_MAX, .required = true},
@@ -101,7 +103,7 @@ static const struct jfield in_policy_fields[] = {
 };
 /* clang-format on */
 
-/* ---- network: one word, or a mode and exceptions from it ---- */
+/* ---- network: one word, or a mode with exceptions ---- */
 
 struct raw_network {
     int mode;
@@ -129,9 +131,9 @@ static int add_deny(struct net_access *a, const char *text, struct err *err)
     return net_access_add_rule(a, text, true, err);
 }
 
-static int take_list(struct net_access *a, char *const *list, const char *key,
-                     int (*add)(struct net_access *, const char *, struct err *),
-                     const struct jpath *path, struct err *err)
+static int add_rule_list(struct net_access *a, char *const *list, const char *key,
+                         int (*add)(struct net_access *, const char *, struct err *),
+                         const struct jpath *path, struct err *err)
 {
     const struct jpath above = {.up = path, .key = key};
 
@@ -159,11 +161,11 @@ static int j_network(json_t *value, const struct jfield *field, void *dst, const
     else
         r = json_decode_at(value, network_fields, &raw, path, err);
     if (r == 0)
-        r = take_list(&p->access, raw.allow, "allow", add_allow, path, err);
+        r = add_rule_list(&p->access, raw.allow, "allow", add_allow, path, err);
     if (r == 0)
-        r = take_list(&p->access, raw.deny, "deny", add_deny, path, err);
+        r = add_rule_list(&p->access, raw.deny, "deny", add_deny, path, err);
     if (r == 0)
-        r = take_list(&p->access, raw.ports, "hostPorts", net_access_add_port, path, err);
+        r = add_rule_list(&p->access, raw.ports, "hostPorts", net_access_add_port, path, err);
     p->network = (enum net_mode)raw.mode;
     json_strings_free(raw.allow);
     json_strings_free(raw.deny);
@@ -171,7 +173,7 @@ static int j_network(json_t *value, const struct jfield *field, void *dst, const
     return r;
 }
 
-/* Rows whose member sits in the result itself. */
+/* Decodes a row with a member in struct policy itself. */
 static int j_in_policy(json_t *value, const struct jfield *field, void *dst,
                        const struct jpath *path, struct err *err)
 {
@@ -194,7 +196,7 @@ static void raw_done(struct raw_policy *raw)
 
 /* ---- checks ---- */
 
-static int take_name(struct policy *p, const char *name, struct err *err)
+static int policy_set_name(struct policy *p, const char *name, struct err *err)
 {
     static const char accepted[] = "abcdefghijklmnopqrstuvwxyz0123456789-_.";
 
@@ -203,11 +205,11 @@ static int take_name(struct policy *p, const char *name, struct err *err)
                        "name: \"%s\" must be lower-case letters, digits, - _ . and begin with a "
                        "letter or digit",
                        name);
-    (void)memcpy(p->name, name, strlen(name) + 1); /* the table bounds it */
+    (void)memcpy(p->name, name, strlen(name) + 1); /* the table bounds its length */
     return 0;
 }
 
-static int take_capabilities(struct policy *p, char **names, struct err *err)
+static int policy_set_capabilities(struct policy *p, char **names, struct err *err)
 {
     const struct jpath list = {.key = "capabilities"};
 
@@ -231,7 +233,7 @@ static uint64_t rlimit_number(int64_t n)
     return n == RLIMIT_UNLIMITED ? RLIM_INFINITY : (uint64_t)n;
 }
 
-static int take_rlimits(struct policy *p, const struct raw_policy *raw, struct err *err)
+static int policy_set_rlimits(struct policy *p, const struct raw_policy *raw, struct err *err)
 {
     const struct jpath list = {.key = "rlimits"};
 
@@ -255,7 +257,7 @@ static int take_rlimits(struct policy *p, const struct raw_policy *raw, struct e
     return 0;
 }
 
-/* A path that the plan may resolve below the sandbox's root without another look at its shape. */
+/* True for a path that the plan may resolve below the sandbox's root without further checks. */
 static bool path_is_plain(const char *path)
 {
     if (path[0] != '/' || path[1] == '\0')
@@ -293,19 +295,19 @@ static int check_paths(char **paths, const char *key, bool wildcards, struct err
     return 0;
 }
 
-static int finish(struct policy *p, const struct raw_policy *raw, struct err *err)
+static int policy_finish(struct policy *p, const struct raw_policy *raw, struct err *err)
 {
     int r;
 
-    r = take_name(p, raw->name, err);
+    r = policy_set_name(p, raw->name, err);
     if (r < 0)
         return r;
-    r = take_capabilities(p, raw->capabilities, err);
+    r = policy_set_capabilities(p, raw->capabilities, err);
     if (r < 0)
         return r;
     if (p->net_admin && (p->capabilities & UINT64_C(1) << CAP_NET_ADMIN) == 0)
         return err_set(err, -EINVAL, "netAdmin: capabilities must list CAP_NET_ADMIN");
-    r = take_rlimits(p, raw, err);
+    r = policy_set_rlimits(p, raw, err);
     if (r < 0)
         return r;
     r = check_paths(p->masked, "maskedPaths", true, err);
@@ -314,7 +316,7 @@ static int finish(struct policy *p, const struct raw_policy *raw, struct err *er
     return check_paths(p->read_only, "readonlyPaths", false, err);
 }
 
-static int parse(const char *text, size_t len, struct policy *p, struct err *err)
+static int policy_decode(const char *text, size_t len, struct policy *p, struct err *err)
 {
     auto_raw struct raw_policy raw = {.p = p};
     auto_ptr(json_decref) json_t *root = NULL;
@@ -326,7 +328,7 @@ static int parse(const char *text, size_t len, struct policy *p, struct err *err
     r = json_decode(root, policy_fields, &raw, err);
     if (r < 0)
         return r;
-    return finish(p, &raw, err);
+    return policy_finish(p, &raw, err);
 }
 
 int policy_parse(const char *text, size_t len, const char *where, struct policy **ret,
@@ -340,7 +342,7 @@ int policy_parse(const char *text, size_t len, const char *where, struct policy 
         return err_errno(err, -ENOMEM, "%s", where);
     p->limits = limits_unset();
 
-    r = parse(text, len, p, err);
+    r = policy_decode(text, len, p, err);
     if (r < 0)
         return err_wrap(err, r, "%s", where);
     *ret = take(p);
@@ -357,7 +359,7 @@ void policy_free(struct policy *p)
     free(p);
 }
 
-/* ---- limits: the JSON table knows every member ---- */
+/* ---- limits: the JSON table lists every member ---- */
 
 struct limits limits_unset(void)
 {

@@ -1,6 +1,6 @@
 /*
- * The Docker/OCI seccomp profile format: JSON into struct seccomp_profile. Everything that could
- * make a rule mean something else than it says is refused here, so that seccomp.c only translates.
+ * Decodes the Docker/OCI seccomp profile format into struct seccomp_profile. Rules that would not
+ * mean what they say are refused here, so that seccomp.c only translates. Pure functions.
  */
 
 #include <errno.h>
@@ -48,8 +48,10 @@ static const struct strtab op_names[] = {
     {NULL, 0},
 };
 
-/* PARCH_FOREIGN: known to the format, of no use on this machine. x32 is one of them: rind answers
- * every x32 call with ENOSYS, whatever a profile lists. */
+/*
+ * PARCH_FOREIGN: valid in the format, ignored on this machine. x32 is one of them: every x32 call
+ * gets ENOSYS, whatever the profile lists.
+ */
 static const struct strtab arch_names[] = {
     {"SCMP_ARCH_X86_64", PARCH_X86_64},
     {"SCMP_ARCH_X86", PARCH_X86},
@@ -134,9 +136,9 @@ static const struct jfield profile_fields[] = {
 };
 /* clang-format on */
 
-/* ---- checks that a table cannot say ---- */
+/* ---- checks that the tables cannot express ---- */
 
-/* Digits, at most four. Returns behind them, or NULL. */
+/* Parses at most four digits. Returns the position after them, or NULL. */
 static const char *short_number(const char *text, unsigned *ret)
 {
     size_t len = strspn(text, "0123456789");
@@ -195,8 +197,10 @@ static int check_args(const struct seccomp_profile *p, const struct profile_rule
         const struct profile_arg *a = &rule->args[i];
         int64_t compared = a->op == SCMP_CMP_MASKED_EQ ? a->value_two : a->value;
 
-        /* Docker turns this into two rules of which either is enough: "!= 40" and "!= 38" then
-         * allow everything. */
+        /*
+         * Docker splits such a rule into two that match independently: "!= 40" and "!= 38" would
+         * then allow every value.
+         */
         if (seen & 1U << a->index)
             return json_fail(err, -EINVAL, &here,
                              "argument %" PRId64 " is compared twice in one rule; use one rule for "
@@ -208,7 +212,9 @@ static int check_args(const struct seccomp_profile *p, const struct profile_rule
         if (a->op == SCMP_CMP_MASKED_EQ && (a->value_two & ~a->value) != 0)
             return json_fail(err, -EINVAL, &here,
                              "can never match: valueTwo has bits that the mask (value) clears");
-        /* libseccomp compares the low half alone in a 32-bit table: the rule would match more. */
+        /*
+         * In a 32-bit table libseccomp compares only the low 32 bits, so the rule would match more.
+         */
         if (p->x86 && compared > UINT32_MAX)
             return json_fail(err, -ERANGE, &here,
                              "%" PRId64 " does not fit the 32-bit arguments of SCMP_ARCH_X86",
@@ -248,7 +254,7 @@ static int check_rule(const struct seccomp_profile *p, struct profile_rule *rule
     return check_cond(&rule->excludes, &path, err);
 }
 
-/* Whether the list names `want`; unknown names are refused. */
+/* Returns 1 if the list contains `want`; unknown names are an error. */
 static int check_arches(char **list, int want, const struct jpath *path, struct err *err)
 {
     int found = 0;

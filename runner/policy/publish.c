@@ -1,3 +1,5 @@
+/* The decoder and check behind policy/publish.h. Pure functions. */
+
 #include "policy/publish.h"
 
 #include <errno.h>

@@ -1,9 +1,9 @@
 #pragma once
 
 /*
- * Which of the host's addresses and ports may be given to sandboxes: a list of rules, one of which
- * must fit. In the client policy for members, and in the daemon's configuration for everybody.
- * Pure.
+ * Host addresses and ports that may be published to sandboxes: a list of rules, one of which must
+ * match. Used in the client policy for members of the group, and in the daemon's configuration for
+ * all clients. Pure.
  */
 
 #include <stdbool.h>
@@ -25,13 +25,11 @@ struct publish_rules {
 
 enum { PUBLISH_RULES_MAX = 64 };
 
-/* What the decoder of such a list is: an array of {address, minPort, maxPort}. dst + off is a
- * struct publish_rules. */
+/* Decodes an array of {address, minPort, maxPort} into the struct publish_rules at dst + off. */
 jdecode_fn j_publish_rules;
-/* -ENOMEM. One rule: any address, all ports. */
+/* Sets one rule: any address, all ports. -ENOMEM. */
 int publish_rules_any(struct publish_rules *ret);
 void publish_rules_done(struct publish_rules *rules);
 
-/* Port 0 is whatever the kernel gives: allowed where a rule covers all that it may give (32768 to
- * 60999). */
+/* Port 0 lets the kernel choose: allowed if a rule covers the whole range (32768 to 60999). */
 bool publish_allowed(const struct publish_rules *rules, const struct address *a);

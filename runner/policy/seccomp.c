@@ -1,15 +1,19 @@
 /*
- * A decoded profile into a BPF program. What is decided here, and nowhere else:
+ * Translates a decoded profile into a BPF program. These decisions are made here and nowhere else:
  *
- * - A denying rule that matches wins over every allowing rule, whatever their order.
- * - A system call that the profile names, without a matching rule, is denied with EPERM when the
- *   default action answers ENOSYS; otherwise it gets the default action.
- * - A number that the profile cannot have meant is answered ENOSYS: newer than this libseccomp or
- *   than the newest call that an EPERM-by-default profile names, or unassigned. libc's fallbacks
- *   depend on that.
- * - x32 and architectures that are not listed: ENOSYS.
- * - i386's socketcall(2) hides the arguments of socket(2) behind a pointer. When a profile compares
- *   arguments of a socket call, socketcall is answered ENOSYS; the direct calls (Linux 4.3) remain.
+ * - A matching deny rule overrides every allow rule, in any order.
+ *
+ * - A system call that the profile names, without a matching rule, gets EPERM if the default action
+ * is ENOSYS; else the default action.
+ *
+ * - A number that the profile cannot have considered gets ENOSYS: unassigned, or newer than this
+ * libseccomp or than the newest call named by an EPERM-by-default profile. libc's fallbacks depend
+ * on that.
+ *
+ * - x32 and architectures that are not listed get ENOSYS.
+ *
+ * - i386's socketcall(2) hides the arguments of socket(2) behind a pointer. If a profile compares
+ * arguments of a socket call, socketcall gets ENOSYS; the direct calls (Linux 4.3) remain.
  */
 
 #include "policy/seccomp.h"
@@ -27,10 +31,11 @@
 #include "policy/seccomp_internal.h"
 
 enum {
-    /* All architectures number alike from 424 on; what is older than that no program probes for. */
+    /* From 424 on all architectures use the same numbers; programs do not probe for older calls. */
     UNIFIED_NR = 424,
     I386_SOCKETCALL = 102,
-    PROGRAM_BYTES_MAX = 1 << 20, /* of one export, before the kernel's own limit is checked */
+    PROGRAM_BYTES_MAX =
+        1 << 20, /* bytes of one exported program, before the kernel's own limit is checked */
 };
 
 #if defined(__x86_64__)
@@ -39,17 +44,17 @@ enum {
 #define GO_ARCH "arm64"
 #endif
 
-/* One mention of a system call. */
+/* One occurrence of a system call in the profile. */
 struct mention {
     const char *name; /* borrowed from the profile */
     const struct profile_rule *rule;
-    bool applies; /* a rule that does not still makes the name known */
+    bool applies; /* false: the rule is inactive, but makes the name known */
 };
 
-/* One compilation. */
+/* State of a compilation. */
 struct compile {
     const struct seccomp_profile *p;
-    struct mention *mentions; /* owned; by name, then in the profile's order */
+    struct mention *mentions; /* owned; sorted by name, then in the profile's order */
     size_t count;
     unsigned skipped;
 };
@@ -62,7 +67,7 @@ static void compile_done(struct compile *c)
 }
 #define auto_compile __attribute__((cleanup(compile_done)))
 
-static bool denies(const struct profile_rule *rule)
+static bool rule_denies(const struct profile_rule *rule)
 {
     return rule->action != PACT_ALLOW && rule->action != PACT_LOG;
 }
@@ -93,7 +98,7 @@ static uint32_t rule_action(const struct profile_rule *rule)
     return action_value(rule->action, rule->errno_ret);
 }
 
-/* ---- which rules apply ---- */
+/* ---- active rules ---- */
 
 static bool has_string(char **list, const char *s)
 {
@@ -150,7 +155,7 @@ static int compile_init(struct compile *c, const struct seccomp_profile *p, uint
     return 0;
 }
 
-/* The mentions of the name at `first`: returns where the next name begins. */
+/* Returns the end of the group of mentions with the name at `first`. */
 static size_t group_end(const struct compile *c, size_t first)
 {
     size_t end = first;
@@ -170,9 +175,9 @@ static bool is_known(const struct compile *c, const char *name)
     return bsearch(name, c->mentions, c->count, sizeof(*c->mentions), compare_name) != NULL;
 }
 
-/* ---- rules that would not mean what they say ---- */
+/* ---- misleading rules ---- */
 
-static bool lone_ne(const struct mention *m)
+static bool is_lone_ne(const struct mention *m)
 {
     const struct profile_rule *rule = m->rule;
 
@@ -180,7 +185,7 @@ static bool lone_ne(const struct mention *m)
            rule->args[0].op == SCMP_CMP_NE;
 }
 
-/* "allow when arg0 != 40" beside "allow when arg0 != 38" allows everything. */
+/* "allow if arg0 != 40" and "allow if arg0 != 38" together allow every value. */
 static int check_ne_union(const struct compile *c, size_t first, size_t end, struct err *err)
 {
     const struct profile_arg *seen[PROFILE_ARGS_MAX] = {NULL};
@@ -188,7 +193,7 @@ static int check_ne_union(const struct compile *c, size_t first, size_t end, str
     for (size_t i = first; i < end; i++) {
         const struct profile_arg *a = c->mentions[i].rule->args;
 
-        if (!lone_ne(&c->mentions[i]))
+        if (!is_lone_ne(&c->mentions[i]))
             continue;
         if (seen[a->index] != NULL && seen[a->index]->value != a->value)
             return err_set(err, -EINVAL,
@@ -200,7 +205,7 @@ static int check_ne_union(const struct compile *c, size_t first, size_t end, str
     return 0;
 }
 
-/* ---- numbers that the profile does not know ---- */
+/* ---- numbers unknown to the profile ---- */
 
 static bool is_socket_call(const char *name)
 {
@@ -216,7 +221,7 @@ static bool is_socket_call(const char *name)
     return false;
 }
 
-/* Inactive rules count as well: that a rule is off must not open the way around it. */
+/* Inactive rules count as well: an inactive rule must not open a way around the check. */
 static bool filters_socket_args(const struct seccomp_profile *p)
 {
     for (size_t i = 0; i < p->rule_count; i++)
@@ -227,8 +232,8 @@ static bool filters_socket_args(const struct seccomp_profile *p)
 }
 
 struct nr_table {
-    bool named[SYSCALL_NR_MAX + 1]; /* libseccomp has a name for it */
-    bool known[SYSCALL_NR_MAX + 1]; /* and the profile too */
+    bool named[SYSCALL_NR_MAX + 1]; /* libseccomp has a name for the number */
+    bool known[SYSCALL_NR_MAX + 1]; /* the profile names the call as well */
     unsigned named_max, known_max;
 };
 
@@ -256,7 +261,7 @@ static bool default_is(const struct seccomp_profile *p, int action, int err_no)
     return p->default_action == action && given == err_no;
 }
 
-/* Whether nr is answered ENOSYS before any rule is looked at. */
+/* True if nr gets ENOSYS before any rule is applied. */
 static bool is_guarded(const struct nr_table *t, const struct compile *c, uint32_t arch,
                        unsigned nr)
 {
@@ -273,7 +278,7 @@ static bool is_guarded(const struct nr_table *t, const struct compile *c, uint32
     return nr > newest;
 }
 
-/* Ranges of guarded numbers; the last one has no end, and so holds the x32 calls. */
+/* Computes the guarded ranges. The last one is unbounded, and so includes the x32 calls. */
 static size_t guard_ranges(const struct compile *c, uint32_t arch, struct nr_range *ranges)
 {
     struct nr_table t;
@@ -316,17 +321,19 @@ static int add_rule(scmp_filter_ctx ctx, const struct profile_rule *rule, int nr
     return r < 0 ? err_errno(err, r, "seccomp: %.64s: add rule", name) : 0;
 }
 
-/* A rule without arguments decides its system call alone (within the denying or the allowing
- * rules). *ret: the rule that does, or NULL. */
-static int unconditional(const struct compile *c, size_t first, size_t end, bool deny,
-                         const struct profile_rule **ret, struct err *err)
+/*
+ * A rule without arguments decides its system call alone, within the deny or the allow rules. *ret:
+ * that rule, or NULL.
+ */
+static int find_unconditional(const struct compile *c, size_t first, size_t end, bool deny,
+                              const struct profile_rule **ret, struct err *err)
 {
     const struct profile_rule *found = NULL;
 
     for (size_t i = first; i < end; i++) {
         const struct profile_rule *rule = c->mentions[i].rule;
 
-        if (!c->mentions[i].applies || denies(rule) != deny || rule->arg_count > 0)
+        if (!c->mentions[i].applies || rule_denies(rule) != deny || rule->arg_count > 0)
             continue;
         if (found != NULL && rule_action(found) != rule_action(rule))
             return err_set(err, -EINVAL, "seccomp: %.64s: two rules for the same case disagree",
@@ -337,7 +344,7 @@ static int unconditional(const struct compile *c, size_t first, size_t end, bool
     return 0;
 }
 
-/* The rules of one system call. */
+/* Adds the rules of one system call. */
 static int add_group(scmp_filter_ctx ctx, struct compile *c, size_t first, size_t end, bool deny,
                      uint32_t fallback, size_t *added, struct err *err)
 {
@@ -346,16 +353,16 @@ static int add_group(scmp_filter_ctx ctx, struct compile *c, size_t first, size_
     const struct profile_rule *only = NULL;
 
     if (nr == __NR_SCMP_ERROR) {
-        c->skipped += deny ? 1 : 0; /* both passes come here; one counts */
+        c->skipped += deny ? 1 : 0; /* both passes get here; only one counts */
         return 0;
     }
-    r = unconditional(c, first, end, deny, &only, err);
+    r = find_unconditional(c, first, end, deny, &only, err);
     if (r < 0)
         return r;
     for (size_t i = first; i < end; i++) {
         const struct mention *m = &c->mentions[i];
 
-        if (!m->applies || denies(m->rule) != deny || (only != NULL && only != m->rule) ||
+        if (!m->applies || rule_denies(m->rule) != deny || (only != NULL && only != m->rule) ||
             rule_action(m->rule) == fallback)
             continue;
         r = add_rule(ctx, m->rule, nr, name, err);
@@ -395,11 +402,13 @@ static const struct {
     const char *name;
 } filter_attrs[] = {
     {SCMP_FLTATR_ACT_BADARCH, SCMP_ACT_ERRNO(ENOSYS), "bad architecture action"},
-    {SCMP_FLTATR_CTL_OPTIMIZE, 2, "binary tree"}, /* log2 steps to a rule, not one a rule */
+    {SCMP_FLTATR_CTL_OPTIMIZE, 2, "binary tree"}, /* log2(n) steps instead of n */
 };
 
-/* One libseccomp program: the denying rules, or the allowing ones. Empty when there are no denying
- * rules. */
+/*
+ * Builds one libseccomp program, of the deny rules or the allow rules. Empty if there are no deny
+ * rules.
+ */
 static int build_program(struct compile *c, bool deny, uint32_t fallback, struct bpf *ret,
                          struct err *err)
 {
@@ -453,7 +462,7 @@ int seccomp_compile_for(const struct seccomp_profile *p, uint64_t capabilities, 
             return r;
     }
 
-    /* Unknown numbers are behind the guards; what is left without a rule is denied. */
+    /* Unknown numbers were caught by the guards; a known call without a rule is denied. */
     if (default_is(p, PACT_ERRNO, ENOSYS))
         fallback = SCMP_ACT_ERRNO(EPERM);
     r = build_program(&c, true, SCMP_ACT_ALLOW, &deny, err);

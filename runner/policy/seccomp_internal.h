@@ -1,6 +1,6 @@
 #pragma once
 
-/* The decoded profile, for the files of this module and their tests. */
+/* The decoded profile; shared by the files of this module and their tests. */
 
 #include <stdbool.h>
 #include <stddef.h>
@@ -18,7 +18,7 @@ enum {
     PROFILE_ARGS_MAX = 6,     /* arguments of a system call */
     PROFILE_ARCHES_MAX = 32,
     PROFILE_ERRNO_MAX = 4095,
-    SYSCALL_NR_MAX = 1023, /* highest number looked for; the tables end near 470 today */
+    SYSCALL_NR_MAX = 1023, /* highest number examined; the tables end near 470 today */
 };
 
 enum profile_action {
@@ -37,22 +37,24 @@ struct profile_arg {
     int op; /* enum scmp_compare */
 };
 
-/* When a rule applies (includes: all must hold) or does not (excludes: one is enough). */
+/* Conditions of a rule. includes: all must hold; excludes: none may hold. */
 struct profile_cond {
     char **caps;      /* owned */
-    char **arches;    /* owned; as Go spells them: "amd64", "x86" */
+    char **arches;    /* owned; Go's names: "amd64", "x86" */
     char *min_kernel; /* owned; "4.8" */
     uint64_t cap_mask;
     unsigned kernel; /* KERNEL(4, 8); 0 = none */
 };
 #define KERNEL(major, minor) ((unsigned)(major) << 16 | (unsigned)(minor))
 
-/* "4.8" into KERNEL(4, 8); with whole false something may follow ("6.1.0-18-amd64"). -EINVAL. */
+/*
+ * Parses "4.8" to KERNEL(4, 8); with whole false other text may follow ("6.1.0-18-amd64"). -EINVAL.
+ */
 int kernel_parse(const char *text, bool whole, unsigned *ret);
 
 struct profile_rule {
-    char **names; /* owned; at least one after the checks */
-    char *name;   /* owned; the format's older way to give one */
+    char **names; /* owned; not empty after the checks */
+    char *name;   /* owned; older form of `names` */
     int action;
     int64_t errno_ret;        /* 0 = not given: EPERM */
     struct profile_arg *args; /* owned; all must match */
@@ -71,27 +73,25 @@ struct seccomp_profile {
     char **architectures;          /* owned */
     struct profile_arch *arch_map; /* owned */
     size_t arch_map_count;
-    char **flags; /* owned; must be empty: rind's launcher decides how filters are loaded */
+    char **flags; /* owned; must be empty, because rind's launcher decides how filters are loaded */
     struct profile_rule *rules; /* owned */
     size_t rule_count;
-    bool x86; /* the i386 table is filtered too; otherwise it is refused */
+    bool x86; /* the i386 table is filtered as well; false: refused */
 };
 
-/* Decodes a profile object into the struct seccomp_profile * at off; as a row of the policy's
+/*
+ * Decodes a profile object into the struct seccomp_profile * at off; for a row of the policy's
  * table.
  */
 jdecode_fn j_seccomp;
 
-/* As seccomp_compile, for a kernel KERNEL(major, minor) instead of the running one. */
+/* As seccomp_compile, for the kernel KERNEL(major, minor) instead of the running one. */
 int seccomp_compile_for(const struct seccomp_profile *p, uint64_t capabilities, unsigned kernel,
                         struct bpf *ret, unsigned *ret_skipped, struct err *err);
 
 extern const struct strtab profile_action_names[];
 
-/*
- * Puts programs together: what stands in front answers first. `guard` is emitted for one
- * architecture table: system call numbers in it are answered ENOSYS.
- */
+/* Joining of programs. A guard lists, for one architecture, system call numbers that get ENOSYS. */
 struct nr_range {
     uint32_t first, last;
 };
@@ -102,18 +102,16 @@ struct nr_guard {
 };
 
 /*
- * guards -> deny -> allow. A system call of an architecture without a guard is answered ENOSYS;
- * where `deny` (may be empty) says ALLOW, `allow` decides. -E2BIG when the kernel would not take
- * it.
+ * Joins guards -> deny -> allow. Architectures without a guard get ENOSYS. If `deny` (may be empty)
+ * returns ALLOW, `allow` decides. -E2BIG: longer than the kernel's limit.
  */
 int bpf_join(const struct nr_guard *guards, size_t guard_count, const struct bpf *deny,
              const struct bpf *allow, struct bpf *ret, struct err *err);
 
 /*
- * Replaces the program by a short one with the same answers on the architectures in archs. In it
- * all other architectures get other_arch, and numbers above SYSCALL_NR_MAX what that one gets: the
- * caller knows that this is what they got before. -EINVAL for a program with other instructions
- * than libseccomp's.
+ * Replaces the program by a shorter one with the same results for the architectures in archs. All
+ * other architectures get other_arch, as do numbers above SYSCALL_NR_MAX; the caller ensures that
+ * they got the same before. -EINVAL: the program has instructions that libseccomp does not emit.
  */
 int bpf_compact(const uint32_t *archs, size_t arch_count, uint32_t other_arch, struct bpf *b,
                 struct err *err);

@@ -1,3 +1,5 @@
+/* Tables of names and numbers; see policy/tables.h. */
+
 #include "policy/tables.h"
 
 #include <assert.h>

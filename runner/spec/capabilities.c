@@ -1,3 +1,5 @@
+/* Capabilities that a sandbox drops. Pure. */
+
 #include <errno.h>
 #include <string.h>
 

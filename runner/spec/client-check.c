@@ -1,3 +1,8 @@
+/*
+ * Compares a spec with the client policy. Pure; called by the supervisor for clients that are not
+ * the owner.
+ */
+
 #include "spec/client-check.h"
 
 #include <errno.h>
@@ -12,8 +17,8 @@
 #include "spec/parse.h"
 #include "spec/spec.h"
 
-/* The prefix itself, or something below it: "/srv" does not allow "/srvx". */
-static bool below_one(const char *path, char *const *prefixes)
+/* True for a prefix and the paths below it; "/srv" does not allow "/srvx". */
+static bool is_below_one(const char *path, char *const *prefixes)
 {
     for (; *prefixes != NULL; prefixes++) {
         size_t len = strlen(*prefixes);
@@ -26,8 +31,11 @@ static bool below_one(const char *path, char *const *prefixes)
     return false;
 }
 
-/* A root file system lies below its prefix: the prefix has everybody's in it. */
-static bool is_one(const char *path, char *const *prefixes)
+/*
+ * True for a prefix itself. A root file system must lie below a prefix, as the prefix directory
+ * holds the files of several users.
+ */
+static bool equals_one(const char *path, char *const *prefixes)
 {
     while (*prefixes != NULL && strcmp(path, *prefixes) != 0)
         prefixes++;
@@ -53,7 +61,7 @@ static int check_network(const struct client_policy *p, const struct spec *s, st
     return 0;
 }
 
-/* Denying is always fine. */
+/* Deny rules are always allowed. */
 static int check_access(const struct client_policy *p, const struct spec *s, struct err *err)
 {
     for (size_t i = 0; i < s->access.rule_count; i++) {
@@ -91,7 +99,7 @@ static int check_paths(const struct client_policy *p, const struct spec *s, stru
         return err_set(err, -EPERM, "rootfs: \"%s\": the client policy does not allow it",
                        s->rootfs);
     if (s->rootfs != NULL && !spec_shows_host(s) &&
-        (!below_one(s->rootfs, p->rootfs_prefixes) || is_one(s->rootfs, p->rootfs_prefixes)))
+        (!is_below_one(s->rootfs, p->rootfs_prefixes) || equals_one(s->rootfs, p->rootfs_prefixes)))
         return err_set(err, -EPERM,
                        "rootfs: \"%.*s\": the client policy allows no root file system from there",
                        QUOTE_MAX, s->rootfs);
@@ -99,12 +107,12 @@ static int check_paths(const struct client_policy *p, const struct spec *s, stru
         const struct volume *v = &s->volumes[i];
 
         if (v->named && p->named_volumes)
-            continue; /* whose it is, is the table's to say */
+            continue; /* volume_may_use checks the owner */
         if (v->named)
             return err_set(err, -EPERM,
                            "volumes[%zu].source: the client policy allows no named volumes", i);
-        if (below_one(v->source, p->bind_prefixes) ||
-            (v->read_only && below_one(v->source, p->read_only_prefixes)))
+        if (is_below_one(v->source, p->bind_prefixes) ||
+            (v->read_only && is_below_one(v->source, p->read_only_prefixes)))
             continue;
         return err_set(err, -EPERM,
                        "volumes[%zu].source: \"%.*s\": the client policy allows no %svolume from "

@@ -1,14 +1,14 @@
 #pragma once
 
-/* Whether a client policy allows a spec. */
+/* Checks a spec against the client policy. */
 
 struct client_policy;
 struct err;
 struct spec;
 
 /*
- * 0, or -EPERM with the field that is refused: "volumes[0].source: \"/etc\": the client policy
- * allows no volume from there". What a spec leaves to its policy is that policy's. Paths are
- * compared as text: the launcher follows no symbolic link in them.
+ * Returns 0, or -EPERM; err names the refused field: "volumes[0].source: \"/etc\": the client
+ * policy allows no volume from there". Unset fields, for which the sandbox's policy counts, are not
+ * checked. Paths are compared as text; the launcher follows no symbolic links in them.
  */
 int client_check_spec(const struct client_policy *p, const struct spec *s, struct err *err);

@@ -1,3 +1,5 @@
+/* The environment list behind spec/env.h. Pure. */
+
 #include "spec/env.h"
 
 #include <errno.h>
@@ -12,7 +14,7 @@
 
 enum { ENV_CAPACITY_FIRST = 64 };
 
-/* Room for one more entry in the list and in the index. */
+/* Makes room for one more entry in the list and in the index. */
 static int env_reserve(struct spec *s)
 {
     if (s->env_index == NULL)
@@ -31,7 +33,7 @@ static int env_reserve(struct spec *s)
     return env_index_reserve(s->env_index, s->env, s->env_count);
 }
 
-/* "name=value", or NULL. */
+/* Returns "name=value", owned by the caller; NULL = out of memory. */
 static char *make_entry(const char *name, size_t name_len, const char *value, size_t value_len)
 {
     char *entry = malloc(name_len + 1 + value_len + 1);
@@ -50,7 +52,7 @@ int env_put(struct spec *s, const char *name, size_t name_len, const char *value
     size_t value_len = strlen(value), size = name_len + 1 + value_len + 1, at, bytes;
     char *entry;
 
-    /* Values are secrets: a message names the variable alone. */
+    /* Values may be secrets, so messages only name the variable. */
     if (size - 1 > SPEC_STRING_MAX)
         return err_set(err, -E2BIG, "environment variable \"%.*s\": longer than %d bytes",
                        (int)(name_len < QUOTE_MAX ? name_len : QUOTE_MAX), name, SPEC_STRING_MAX);
@@ -67,7 +69,7 @@ int env_put(struct spec *s, const char *name, size_t name_len, const char *value
         return err_errno(err, -ENOMEM, "environment");
 
     s->env_bytes = bytes;
-    free(s->env[at]); /* the list's NULL when the name is new */
+    free(s->env[at]); /* NULL if the name is new */
     s->env[at] = entry;
     if (at == s->env_count) {
         s->env[++s->env_count] = NULL;

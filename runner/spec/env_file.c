@@ -1,4 +1,4 @@
-/* "K=V" and "K" from a command line, and files of them. */
+/* Environment entries "K=V" and "K" from the command line and from files. */
 
 #include <errno.h>
 #include <fcntl.h>
@@ -12,7 +12,7 @@
 #include "spec/parse.h"
 #include "spec/spec.h"
 
-/* Length of the name at the front of "K=V" or "K"; 0 when it is none. */
+/* Length of the name at the start of "K=V" or "K"; 0 if invalid. */
 static size_t name_length(const char *text)
 {
     size_t len = strcspn(text, "=");
@@ -39,11 +39,11 @@ int spec_add_env(struct spec *s, const char *text, struct err *err)
 
     value = getenv(text);
     if (value == NULL)
-        return 0; /* as Docker: what we do not have is not passed on */
+        return 0; /* as in Docker, a name that is not set in our environment is skipped */
     return env_put(s, text, len, value, err);
 }
 
-/* One line without its newline. */
+/* Parses one line without its newline. */
 static int add_line(struct spec *s, char *line, struct err *err)
 {
     size_t len = strlen(line);
@@ -81,7 +81,7 @@ int spec_add_env_file(struct spec *s, const char *path, struct err *err)
     size_t len;
     int r;
 
-    /* The client's own file, opened with its rights: links and pipes are fine. */
+    /* Opened with the user's rights, so links and pipes are allowed. */
     fd = open(path, O_RDONLY | O_CLOEXEC | O_NOCTTY);
     if (fd < 0)
         return err_errno(err, -errno, "env file \"%.*s\"", QUOTE_MAX, path);

@@ -1,3 +1,5 @@
+/* The hash index behind spec/env_index.h. Pure. */
+
 #include "spec/env_index.h"
 
 #include <errno.h>
@@ -8,10 +10,10 @@
 
 #include "base/auto.h"
 
-/* Open addressing; slots hold position + 1, 0 is free. */
+/* Open addressing; slots hold position + 1; 0 is free. */
 struct env_index {
     uint32_t *slots;   /* owned */
-    size_t slot_count; /* a power of two, at most half full */
+    size_t slot_count; /* a power of two, at most half of them used */
     uint64_t seed;
 };
 
@@ -21,7 +23,10 @@ struct env_index *env_index_new(void)
 {
     struct env_index *x = calloc(1, sizeof(*x));
 
-    /* Chosen names must not collide on purpose; where the heap lies, no client knows. */
+    /*
+     * Seeded by the heap address, which clients do not know, so that they cannot choose colliding
+     * names.
+     */
     if (x != NULL)
         x->seed = (uint64_t)(uintptr_t)x * UINT64_C(0x9e3779b97f4a7c15);
     return x;
@@ -34,7 +39,7 @@ void env_index_free(struct env_index *x)
     free(x);
 }
 
-/* FNV-1a, from the seed. */
+/* FNV-1a, starting from the seed. */
 static uint64_t hash_name(uint64_t h, const char *name, size_t len)
 {
     for (size_t i = 0; i < len; i++)
@@ -47,7 +52,7 @@ static bool entry_is(const char *entry, const char *name, size_t len)
     return strncmp(entry, name, len) == 0 && entry[len] == '=';
 }
 
-/* The slot of a name: the one that holds it, or the free one where it belongs. */
+/* Finds the slot that holds the name, or the free slot for it. */
 static size_t find_slot(const struct env_index *x, char *const *list, const char *name, size_t len)
 {
     size_t at = (size_t)hash_name(x->seed, name, len) & (x->slot_count - 1);

@@ -1,4 +1,4 @@
-/* Groups beside the user's. */
+/* Supplementary groups of a sandbox's processes. Pure. */
 #include <errno.h>
 
 #include "base/auto.h"

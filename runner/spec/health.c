@@ -1,3 +1,5 @@
+/* The codec behind spec/health.h. Pure. */
+
 #include "spec/health.h"
 
 #include <errno.h>
@@ -95,7 +97,7 @@ int spec_health_from_json(json_t *value, struct health_check *ret, const struct 
     return 0;
 }
 
-static void put(json_t *object, const char *key, int64_t n)
+static void put_time(json_t *object, const char *key, int64_t n)
 {
     if (n != LIMIT_UNSET)
         (void)json_object_set_new(object, key, json_integer(n));
@@ -116,10 +118,10 @@ json_t *spec_health_to_json(const struct health_check *h)
         return NULL;
     }
     (void)json_object_set_new(object, "test", test);
-    put(object, "intervalMs", h->interval_ms);
-    put(object, "timeoutMs", h->timeout_ms);
-    put(object, "startPeriodMs", h->start_period_ms);
-    put(object, "startIntervalMs", h->start_interval_ms);
-    put(object, "retries", h->retries);
+    put_time(object, "intervalMs", h->interval_ms);
+    put_time(object, "timeoutMs", h->timeout_ms);
+    put_time(object, "startPeriodMs", h->start_period_ms);
+    put_time(object, "startIntervalMs", h->start_interval_ms);
+    put_time(object, "retries", h->retries);
     return object;
 }

@@ -1,4 +1,4 @@
-/* What a spec says of its image, and what of that image is put beneath what it says itself. */
+/* The image of a spec, and the merging of its configuration below the spec's own settings. Pure. */
 
 #include <errno.h>
 #include <stdlib.h>
@@ -34,7 +34,7 @@ int spec_set_image(struct spec *s, const char *text, struct err *err)
     size_t len = strlen(text);
     char *copy;
 
-    /* What it means is for who has the images to say; here it only must be a word. */
+    /* Only checks for printable characters without blanks; the reference is parsed later. */
     for (size_t i = 0; i < len; i++)
         if ((unsigned char)text[i] <= ' ' || (unsigned char)text[i] >= 0x7f)
             len = 0;
@@ -178,7 +178,9 @@ void spec_labels_beneath(struct spec *s, char *const *labels)
 {
     for (; labels != NULL && *labels != NULL; labels++)
         if (!has_label(s, *labels) && !spec_label_is_own(*labels))
-            (void)spec_add_label(s, *labels, NULL); /* what does not fit is only the image's */
+            (void)spec_add_label(
+                s, *labels,
+                NULL); /* labels that do not fit are skipped, since they come from the image */
 }
 
 int spec_set_image_layers(struct spec *s, const char *id, char *const *layers, struct err *err)

@@ -1,4 +1,4 @@
-/* A spec into JSON: the other direction of json.c's table. */
+/* Encodes a spec as JSON, the reverse of json.c. Pure. */
 
 #include <errno.h>
 #include <stdlib.h>
@@ -16,14 +16,14 @@
 #include "spec/signals.h"
 #include "spec/spec.h"
 
-/* The first failure is kept: callers put everything, and look once. */
+/* Output object. Callers put all members, and check `failed` once. */
 struct out {
     json_t *root;       /* borrowed */
-    const char *failed; /* the key whose value could not be made */
+    const char *failed; /* key of the first value that could not be encoded */
 };
 
-/* Takes the value; NULL is a failure. */
-static void put(struct out *o, const char *key, json_t *value)
+/* Takes the value; NULL counts as a failure. */
+static void put_value(struct out *o, const char *key, json_t *value)
 {
     if (json_object_set_new(o->root, key, value) < 0 && o->failed == NULL)
         o->failed = key;
@@ -32,17 +32,17 @@ static void put(struct out *o, const char *key, json_t *value)
 static void put_string(struct out *o, const char *key, const char *text)
 {
     if (text != NULL)
-        put(o, key, json_string(text));
+        put_value(o, key, json_string(text));
 }
 
 static void put_number(struct out *o, const char *key, int64_t n)
 {
     if (n != LIMIT_UNSET)
-        put(o, key, json_integer(n));
+        put_value(o, key, json_integer(n));
 }
 
-/* NULL when one is no text. */
-static json_t *strings(char *const *list)
+/* NULL if a string is not UTF-8, or out of memory. */
+static json_t *encode_strings(char *const *list)
 {
     json_t *array = json_array();
 
@@ -54,8 +54,8 @@ static json_t *strings(char *const *list)
     return array;
 }
 
-/* "K=V" strings as an object. */
-static json_t *pairs(char *const *list)
+/* Converts "K=V" strings to an object. */
+static json_t *encode_pairs(char *const *list)
 {
     json_t *object = json_object();
 
@@ -71,7 +71,7 @@ static json_t *pairs(char *const *list)
     return object;
 }
 
-static json_t *limits(const struct limits *l)
+static json_t *encode_limits(const struct limits *l)
 {
     json_t *object = json_object();
     struct out o = {.root = object};
@@ -81,9 +81,9 @@ static json_t *limits(const struct limits *l)
     put_number(&o, "shmSize", l->shm_bytes);
     put_number(&o, "disk", l->disk_bytes);
     if (l->cpu_millis != LIMIT_UNSET && l->cpu_millis % 1000 == 0)
-        put(&o, "cpus", json_integer(l->cpu_millis / 1000));
+        put_value(&o, "cpus", json_integer(l->cpu_millis / 1000));
     else if (l->cpu_millis != LIMIT_UNSET)
-        put(&o, "cpus", json_real((double)l->cpu_millis / 1000));
+        put_value(&o, "cpus", json_real((double)l->cpu_millis / 1000));
     if (o.failed != NULL) {
         json_decref(object);
         return NULL;
@@ -96,7 +96,7 @@ static json_int_t rlimit_number(uint64_t n)
     return n == RLIM_INFINITY ? RLIMIT_UNLIMITED : (json_int_t)n;
 }
 
-static json_t *ulimit(const struct rlimit_value *v)
+static json_t *encode_ulimit(const struct rlimit_value *v)
 {
     const char *name = strtab_name(rlimit_names, v->resource);
     char text[16] = "";
@@ -108,7 +108,7 @@ static json_t *ulimit(const struct rlimit_value *v)
                      rlimit_number(v->hard));
 }
 
-static json_t *volume(const struct volume *v)
+static json_t *encode_volume(const struct volume *v)
 {
     if (!v->named)
         return json_pack("{s:s, s:s, s:b}", "source", v->source, "target", v->target, "readOnly",
@@ -117,12 +117,12 @@ static json_t *volume(const struct volume *v)
                      "readOnly", v->read_only, "noCopy", v->no_copy, "from", v->from);
 }
 
-static json_t *tmpfs(const struct tmpfs *t)
+static json_t *encode_tmpfs(const struct tmpfs *t)
 {
     return json_pack("{s:s, s:I}", "target", t->target, "size", (json_int_t)t->bytes);
 }
 
-static json_t *port(const struct publish *p)
+static json_t *encode_port(const struct publish *p)
 {
     char host[ADDRESS_TEXT_MAX];
 
@@ -131,8 +131,8 @@ static json_t *port(const struct publish *p)
                      "port", (int)p->port, "protocol", p->udp ? "udp" : "tcp");
 }
 
-/* Takes the element; a missing one makes the array missing. */
-static void append(json_t **array, json_t *element)
+/* Takes the element. If it is NULL, the array is freed and set to NULL. */
+static void append_element(json_t **array, json_t *element)
 {
     if (*array == NULL || json_array_append_new(*array, element) < 0) {
         if (*array == NULL)
@@ -148,20 +148,20 @@ static void put_arrays(struct out *o, const struct spec *s)
            *ports = json_array();
 
     for (size_t i = 0; i < s->rlimit_count; i++)
-        append(&ulimits, ulimit(&s->rlimits[i]));
+        append_element(&ulimits, encode_ulimit(&s->rlimits[i]));
     for (size_t i = 0; i < s->volume_count; i++)
-        append(&volumes, volume(&s->volumes[i]));
+        append_element(&volumes, encode_volume(&s->volumes[i]));
     for (size_t i = 0; i < s->tmpfs_count; i++)
-        append(&mounts, tmpfs(&s->tmpfs[i]));
-    put(o, "ulimits", ulimits);
-    put(o, "volumes", volumes);
-    put(o, "tmpfs", mounts);
+        append_element(&mounts, encode_tmpfs(&s->tmpfs[i]));
+    put_value(o, "ulimits", ulimits);
+    put_value(o, "volumes", volumes);
+    put_value(o, "tmpfs", mounts);
     for (size_t i = 0; i < s->port_count; i++)
-        append(&ports, port(&s->ports[i]));
-    put(o, "ports", ports);
+        append_element(&ports, encode_port(&s->ports[i]));
+    put_value(o, "ports", ports);
 }
 
-static json_t *restart(const struct spec *s)
+static json_t *encode_restart(const struct spec *s)
 {
     json_t *object = json_pack("{s:s}", "policy", spec_restart_name(s->restart));
     struct out o = {.root = object};
@@ -174,7 +174,7 @@ static json_t *restart(const struct spec *s)
     return object;
 }
 
-static json_t *rules(const struct net_access *a, uint8_t deny)
+static json_t *encode_rules(const struct net_access *a, uint8_t deny)
 {
     json_t *array = json_array();
 
@@ -184,12 +184,12 @@ static json_t *rules(const struct net_access *a, uint8_t deny)
         if (a->rules[i].deny != deny)
             continue;
         net_rule_format(&a->rules[i], text);
-        append(&array, json_string(text));
+        append_element(&array, json_string(text));
     }
     return array;
 }
 
-static json_t *host_ports(const struct net_access *a)
+static json_t *encode_host_ports(const struct net_access *a)
 {
     json_t *array = json_array();
 
@@ -197,12 +197,12 @@ static json_t *host_ports(const struct net_access *a)
         char text[NET_PORT_TEXT_MAX];
 
         net_port_format(&a->ports[i], text);
-        append(&array, json_string(text));
+        append_element(&array, json_string(text));
     }
     return array;
 }
 
-static json_t *name_servers(const struct spec *s)
+static json_t *encode_name_servers(const struct spec *s)
 {
     json_t *array = json_array();
 
@@ -210,12 +210,12 @@ static json_t *name_servers(const struct spec *s)
         char text[NET_ADDR_TEXT_MAX];
 
         net_addr_format(&s->dns[i], text);
-        append(&array, json_string(text));
+        append_element(&array, json_string(text));
     }
     return array;
 }
 
-static json_t *extra_hosts(const struct spec *s)
+static json_t *encode_extra_hosts(const struct spec *s)
 {
     json_t *array = json_array();
 
@@ -223,34 +223,34 @@ static json_t *extra_hosts(const struct spec *s)
         char text[SPEC_HOST_TEXT_MAX];
 
         spec_format_host(&s->hosts[i], text);
-        append(&array, json_string(text));
+        append_element(&array, json_string(text));
     }
     return array;
 }
 
-static json_t *cap_drop(const struct spec *s)
+static json_t *encode_cap_drop(const struct spec *s)
 {
     json_t *array = json_array();
 
     for (const struct strtab *c = capability_names; c->name != NULL; c++)
         if ((s->cap_drop & UINT64_C(1) << c->value) != 0)
-            append(&array, json_string(c->name));
+            append_element(&array, json_string(c->name));
     return array;
 }
 
-/* What has a space between, one by one. */
-static json_t *words(const char *text)
+/* Splits a text at spaces. */
+static json_t *encode_words(const char *text)
 {
     json_t *array = json_array();
 
     for (size_t n; *text != '\0'; text += n + (text[n] == ' ')) {
         n = strcspn(text, " ");
-        append(&array, json_stringn(text, n));
+        append_element(&array, json_stringn(text, n));
     }
     return array;
 }
 
-/* One word where that says all. */
+/* Encodes the network as one word if that is sufficient, else as an object. */
 static void put_network(struct out *o, const struct spec *s)
 {
     json_t *object;
@@ -267,16 +267,16 @@ static void put_network(struct out *o, const struct spec *s)
     put_string(&n, "container", s->net_container);
     put_string(&n, "name", s->net_name);
     if (s->net_aliases != NULL)
-        put(&n, "aliases", words(s->net_aliases));
-    put(&n, "allow", rules(&s->access, 0));
-    put(&n, "deny", rules(&s->access, 1));
-    put(&n, "hostPorts", host_ports(&s->access));
-    put(&n, "dns", name_servers(s));
+        put_value(&n, "aliases", encode_words(s->net_aliases));
+    put_value(&n, "allow", encode_rules(&s->access, 0));
+    put_value(&n, "deny", encode_rules(&s->access, 1));
+    put_value(&n, "hostPorts", encode_host_ports(&s->access));
+    put_value(&n, "dns", encode_name_servers(s));
     if (n.failed != NULL) {
         json_decref(object);
         object = NULL;
     }
-    put(o, "network", object);
+    put_value(o, "network", object);
 }
 
 int spec_to_json(const struct spec *s, json_t **ret, struct err *err)
@@ -293,41 +293,41 @@ int spec_to_json(const struct spec *s, json_t **ret, struct err *err)
     put_string(&o, "image", s->image);
     put_string(&o, "imageId", s->image_id);
     if (s->image_layers != NULL)
-        put(&o, "imageLayers", strings(s->image_layers));
+        put_value(&o, "imageLayers", encode_strings(s->image_layers));
     if (s->entrypoint != NULL)
-        put(&o, "entrypoint", strings(s->entrypoint));
+        put_value(&o, "entrypoint", encode_strings(s->entrypoint));
     put_string(&o, "policy", s->policy);
-    put(&o, "command", strings(s->argv));
-    put(&o, "env", pairs(s->env));
+    put_value(&o, "command", encode_strings(s->argv));
+    put_value(&o, "env", encode_pairs(s->env));
     put_string(&o, "cwd", s->cwd);
     put_string(&o, "user", s->user);
     if (s->groups != NULL)
-        put(&o, "groups", strings(s->groups));
+        put_value(&o, "groups", encode_strings(s->groups));
     put_string(&o, "hostname", s->hostname);
-    put(&o, "labels", pairs(s->labels));
-    put(&o, "limits", limits(&s->limits));
+    put_value(&o, "labels", encode_pairs(s->labels));
+    put_value(&o, "limits", encode_limits(&s->limits));
     put_arrays(&o, s);
     put_network(&o, s);
     if (s->egress != NULL)
-        put(&o, "egress", egress_to_json(s->egress));
+        put_value(&o, "egress", egress_to_json(s->egress));
     if (s->host_count > 0)
-        put(&o, "extraHosts", extra_hosts(s));
+        put_value(&o, "extraHosts", encode_extra_hosts(s));
     if (s->cap_drop != 0)
-        put(&o, "capDrop", cap_drop(s));
-    put(&o, "readOnly", json_boolean(s->read_only));
-    put(&o, "init", json_boolean(s->init));
-    put(&o, "tty", json_boolean(s->tty));
-    put(&o, "stdin", json_boolean(s->interactive));
-    put(&o, "attach", json_boolean(s->attach));
-    put(&o, "console", json_boolean(s->console));
-    put(&o, "restart", restart(s));
+        put_value(&o, "capDrop", encode_cap_drop(s));
+    put_value(&o, "readOnly", json_boolean(s->read_only));
+    put_value(&o, "init", json_boolean(s->init));
+    put_value(&o, "tty", json_boolean(s->tty));
+    put_value(&o, "stdin", json_boolean(s->interactive));
+    put_value(&o, "attach", json_boolean(s->attach));
+    put_value(&o, "console", json_boolean(s->console));
+    put_value(&o, "restart", encode_restart(s));
     put_string(&o, "stopSignal", signal);
     put_number(&o, "stopTimeoutMs", s->stop_timeout_ms);
     put_number(&o, "inactivityTimeoutMs", s->inactivity_ms);
     put_number(&o, "hardTimeoutMs", s->timeout_ms);
-    put(&o, "autoRemove", json_boolean(s->auto_remove));
+    put_value(&o, "autoRemove", json_boolean(s->auto_remove));
     if (s->health.none || s->health.test != NULL)
-        put(&o, "healthcheck", spec_health_to_json(&s->health));
+        put_value(&o, "healthcheck", spec_health_to_json(&s->health));
     if (o.failed != NULL)
         return err_set(err, -EILSEQ, "%s: is not UTF-8, which JSON must be (or out of memory)",
                        o.failed);

@@ -1,3 +1,5 @@
+/* Decodes a spec from JSON by table. Pure. */
+
 #include "spec/json.h"
 
 #include <errno.h>
@@ -26,27 +28,31 @@ enum { NUMBER_TEXT_MAX = 32 };
 
 /* ---- decoding: one value ---- */
 
-/* What every decoder here gets as dst, also in nested objects. */
+/* The decoders here get this as dst, also in nested objects. */
 struct decoding {
     struct spec *spec;
-    const char **entrypoint, **command; /* owned lists of borrowed strings; one argv in the end */
+    /* Owned lists of borrowed strings; joined to one argv at the end. */
+    const char **entrypoint, **command;
     size_t entrypoint_count, command_count;
 };
 
-static int wrong(struct err *err, const struct jpath *path, const char *want)
+static int type_error(struct err *err, const struct jpath *path, const char *want)
 {
     return json_fail(err, -EINVAL, path, "must be %s", want);
 }
 
-/* What a parser of the command line said, with the path in front. */
-static int refused(struct err *err, int code, const struct jpath *path, const struct err *why)
+/* Reports a command line parser's message with the JSON path in front. */
+static int parser_error(struct err *err, int code, const struct jpath *path, const struct err *why)
 {
     return json_fail(err, code, path, "%s", why->msg);
 }
 
 typedef int setter(struct spec *s, const char *text, struct err *err);
 
-/* Keys whose value goes to the command line's parser as it is. `number`: or as a number. */
+/*
+ * Keys with a value that is passed to a command line parser as text. `number`: a JSON number is
+ * accepted as well.
+ */
 static const struct text_key {
     const char *name;
     setter *set;
@@ -75,7 +81,7 @@ static const struct text_key *text_key(const char *name)
     return k;
 }
 
-/* 0.1 is 0.1 again, and what has more digits than a client can mean shows that it has. */
+/* 15 digits keep 0.1 as 0.1, and show excess precision of the client's number. */
 static void number_text(const json_t *value, char text[NUMBER_TEXT_MAX])
 {
     if (json_is_integer(value))
@@ -99,9 +105,9 @@ static int d_text(json_t *value, const struct jfield *field, void *dst, const st
     else if (json_is_number(value) && key->number)
         number_text(value, number);
     else
-        return wrong(err, path, key->number ? "a string or a number" : "a string");
+        return type_error(err, path, key->number ? "a string or a number" : "a string");
     r = key->set(d->spec, text, &why);
-    return r < 0 ? refused(err, r, path, &why) : 0;
+    return r < 0 ? parser_error(err, r, path, &why) : 0;
 }
 
 static int d_bool(json_t *value, const struct jfield *field, void *dst, const struct jpath *path,
@@ -116,8 +122,10 @@ static int d_int64(json_t *value, const struct jfield *field, void *dst, const s
     return j_int64(value, field, ((struct decoding *)dst)->spec, path, err);
 }
 
-/* A host path: clients have no working directory here. */
-static int absolute(const char *text, const struct jpath *path, struct err *err)
+/*
+ * Host paths must be absolute, since the daemon has no working directory that a client could know.
+ */
+static int check_absolute(const char *text, const struct jpath *path, struct err *err)
 {
     if (text[0] != '/')
         return json_fail(err, -EINVAL, path, "\"%.*s\": must be an absolute path", QUOTE_MAX, text);
@@ -133,19 +141,19 @@ static int d_rootfs(json_t *value, const struct jfield *field, void *dst, const 
 
     (void)field;
     if (!json_is_string(value))
-        return wrong(err, path, "a string");
+        return type_error(err, path, "a string");
     if (strcmp(json_string_value(value), SPEC_ROOTFS_HOST) != 0) {
-        r = absolute(json_string_value(value), path, err);
+        r = check_absolute(json_string_value(value), path, err);
         if (r < 0)
             return r;
     }
     r = spec_set_rootfs(d->spec, json_string_value(value), &why);
-    return r < 0 ? refused(err, r, path, &why) : 0;
+    return r < 0 ? parser_error(err, r, path, &why) : 0;
 }
 
 /* ---- the command ---- */
 
-/* Borrowed strings of an array; the list is the caller's. */
+/* Collects the strings of an array, borrowed; the caller frees the list. */
 static int borrow_strings(json_t *value, const struct jpath *path, const char ***ret,
                           size_t *ret_count, struct err *err)
 {
@@ -154,7 +162,7 @@ static int borrow_strings(json_t *value, const struct jpath *path, const char **
     json_t *element;
 
     if (!json_is_array(value))
-        return wrong(err, path, "an array of strings");
+        return type_error(err, path, "an array of strings");
     if (count > SPEC_ARGS_MAX)
         return json_fail(err, -E2BIG, path, "more than %d entries", SPEC_ARGS_MAX);
     list = calloc(count + 1, sizeof(*list));
@@ -165,7 +173,7 @@ static int borrow_strings(json_t *value, const struct jpath *path, const char **
 
         if (!json_is_string(element)) {
             free(list);
-            return wrong(err, &here, "a string");
+            return type_error(err, &here, "a string");
         }
         list[i] = json_string_value(element);
     }
@@ -192,13 +200,13 @@ static int d_command(json_t *value, const struct jfield *field, void *dst, const
     return borrow_strings(value, path, &d->command, &d->command_count, err);
 }
 
-/* The entry point is kept apart until the image's own is known. */
+/* Keeps entry point and command separate until they are merged with the image's. */
 static int keep_apart(const struct decoding *d, struct err *err)
 {
     char **list[2] = {NULL, NULL};
     int r = 0;
 
-    /* What takes them copies and changes nothing: the casts only take const away. */
+    /* Only the const qualifiers are cast away; the called functions copy the strings. */
     (void)memcpy(&list[0], &d->entrypoint, sizeof(list[0]));
     (void)memcpy(&list[1], &d->command, sizeof(list[1]));
     if (list[0] != NULL)
@@ -208,7 +216,7 @@ static int keep_apart(const struct decoding *d, struct err *err)
     return r;
 }
 
-/* As images have it: the command is the entry point's arguments. */
+/* Joins entry point and command, as images do: the command is appended to the entry point. */
 static int join_command(const struct decoding *d, struct err *err)
 {
     size_t count = d->entrypoint_count + d->command_count;
@@ -221,7 +229,7 @@ static int join_command(const struct decoding *d, struct err *err)
     argv = calloc(count + 1, sizeof(*argv));
     if (argv == NULL)
         return err_errno(err, -ENOMEM, "command");
-    /* spec_set_command copies and changes nothing: the casts only take const away. */
+    /* Only the const qualifier is cast away; spec_set_command copies the strings. */
     if (d->entrypoint_count > 0)
         (void)memcpy(argv, d->entrypoint, d->entrypoint_count * sizeof(*argv));
     if (d->command_count > 0)
@@ -231,8 +239,8 @@ static int join_command(const struct decoding *d, struct err *err)
 
 /* ---- environment and labels ---- */
 
-static int env_entry(struct spec *s, const char *name, size_t len, const char *value,
-                     const struct jpath *path, struct err *err)
+static int decode_env_entry(struct spec *s, const char *name, size_t len, const char *value,
+                            const struct jpath *path, struct err *err)
 {
     struct err why = ERR_NONE;
     int r = 0;
@@ -243,10 +251,10 @@ static int env_entry(struct spec *s, const char *name, size_t len, const char *v
     if (r < 0 || len == 0)
         return json_fail(err, -EINVAL, path, "a name must not be empty or hold white space or =");
     r = env_put(s, name, len, value, &why);
-    return r < 0 ? refused(err, r, path, &why) : 0;
+    return r < 0 ? parser_error(err, r, path, &why) : 0;
 }
 
-static int env_list(json_t *value, struct spec *s, const struct jpath *path, struct err *err)
+static int decode_env_list(json_t *value, struct spec *s, const struct jpath *path, struct err *err)
 {
     json_t *element;
     size_t i;
@@ -257,10 +265,10 @@ static int env_list(json_t *value, struct spec *s, const struct jpath *path, str
         const char *text = json_string_value(element), *equals;
 
         equals = text != NULL ? strchr(text, '=') : NULL;
-        /* A bare NAME would be taken from the environment of rind itself. */
+        /* A bare NAME would be read from rind's own environment. */
         if (equals == NULL)
-            return wrong(err, &here, "NAME=VALUE");
-        r = env_entry(s, text, (size_t)(equals - text), equals + 1, &here, err);
+            return type_error(err, &here, "NAME=VALUE");
+        r = decode_env_entry(s, text, (size_t)(equals - text), equals + 1, &here, err);
         if (r < 0)
             return r;
     }
@@ -277,15 +285,15 @@ static int d_env(json_t *value, const struct jfield *field, void *dst, const str
 
     (void)field;
     if (json_is_array(value))
-        return env_list(value, s, path, err);
+        return decode_env_list(value, s, path, err);
     if (!json_is_object(value))
-        return wrong(err, path, "an object of strings, or an array of NAME=VALUE");
+        return type_error(err, path, "an object of strings, or an array of NAME=VALUE");
     json_object_foreach(value, key, element) {
         struct jpath here = {.up = path, .key = key};
 
         if (!json_is_string(element))
-            return wrong(err, &here, "a string");
-        r = env_entry(s, key, strlen(key), json_string_value(element), &here, err);
+            return type_error(err, &here, "a string");
+        r = decode_env_entry(s, key, strlen(key), json_string_value(element), &here, err);
         if (r < 0)
             return r;
     }
@@ -301,7 +309,7 @@ static int d_labels(json_t *value, const struct jfield *field, void *dst, const 
 
     (void)field;
     if (!json_is_object(value))
-        return wrong(err, path, "an object of strings");
+        return type_error(err, path, "an object of strings");
     json_object_foreach(value, key, element) {
         struct jpath here = {.up = path, .key = key};
         auto_free char *text = NULL;
@@ -309,7 +317,7 @@ static int d_labels(json_t *value, const struct jfield *field, void *dst, const 
         int r;
 
         if (!json_is_string(element))
-            return wrong(err, &here, "a string");
+            return type_error(err, &here, "a string");
         if (strchr(key, '=') != NULL)
             return json_fail(err, -EINVAL, &here, "a label's key must not hold =");
         if (asprintf(&text, "%s=%s", key, json_string_value(element)) < 0) {
@@ -318,7 +326,7 @@ static int d_labels(json_t *value, const struct jfield *field, void *dst, const 
         }
         r = spec_add_label(s, text, &why);
         if (r < 0)
-            return refused(err, r, &here, &why);
+            return parser_error(err, r, &here, &why);
     }
     return 0;
 }
@@ -354,7 +362,7 @@ static const struct jfield volume_fields[] = {
     {0},
 };
 
-static int volume(json_t *element, struct spec *s, const struct jpath *path, struct err *err)
+static int decode_volume(json_t *element, struct spec *s, const struct jpath *path, struct err *err)
 {
     struct jpath source = {.up = path, .key = "source"};
     struct err why = ERR_NONE;
@@ -370,13 +378,13 @@ static int volume(json_t *element, struct spec *s, const struct jpath *path, str
         else if (v.from != NULL && (!named || v.no_copy))
             r = json_fail(err, -EINVAL, path, "from: only of a named volume that is filled");
         else if (!named)
-            r = absolute(v.source, &source, err);
+            r = check_absolute(v.source, &source, err);
         if (r == 0) {
             r = named ? spec_put_named_volume(s, v.source, v.target, v.read_only, v.no_copy, &why)
                       : spec_put_volume(s, v.source, v.target, v.read_only, &why);
             if (r == 0 && v.from != NULL)
                 r = spec_volume_from(s, v.from, &why);
-            r = r < 0 ? refused(err, r, path, &why) : 0;
+            r = r < 0 ? parser_error(err, r, path, &why) : 0;
         }
     }
     free(v.source);
@@ -390,7 +398,7 @@ struct tmpfs_json {
     int64_t bytes;
 };
 
-/* Bytes as a number, or as text with a unit. */
+/* Decodes a size: a number of bytes, or text with a unit. */
 static int d_tmpfs_size(json_t *value, const struct jfield *field, void *dst,
                         const struct jpath *path, struct err *err)
 {
@@ -406,9 +414,9 @@ static int d_tmpfs_size(json_t *value, const struct jfield *field, void *dst,
     else if (json_is_integer(value))
         number_text(value, number);
     else
-        return wrong(err, path, "a string or a whole number");
+        return type_error(err, path, "a string or a whole number");
     r = parse_bytes("tmpfs size", text, SPEC_TMPFS_MIN, LIMIT_BYTES_MAX, &t->bytes, &why);
-    return r < 0 ? refused(err, r, path, &why) : 0;
+    return r < 0 ? parser_error(err, r, path, &why) : 0;
 }
 
 static const struct jfield tmpfs_fields[] = {
@@ -422,7 +430,7 @@ static const struct jfield tmpfs_fields[] = {
     {0},
 };
 
-static int tmpfs(json_t *element, struct spec *s, const struct jpath *path, struct err *err)
+static int decode_tmpfs(json_t *element, struct spec *s, const struct jpath *path, struct err *err)
 {
     struct tmpfs_json t = {.bytes = LIMIT_UNSET};
     struct err why = ERR_NONE;
@@ -431,7 +439,7 @@ static int tmpfs(json_t *element, struct spec *s, const struct jpath *path, stru
     r = json_decode_at(element, tmpfs_fields, &t, path, err);
     if (r == 0) {
         r = spec_put_tmpfs(s, t.target, t.bytes, &why);
-        r = r < 0 ? refused(err, r, path, &why) : 0;
+        r = r < 0 ? parser_error(err, r, path, &why) : 0;
     }
     free(t.target);
     return r;
@@ -476,7 +484,7 @@ static const struct jfield ulimit_fields[] = {
     {0},
 };
 
-static int ulimit(json_t *element, struct spec *s, const struct jpath *path, struct err *err)
+static int decode_ulimit(json_t *element, struct spec *s, const struct jpath *path, struct err *err)
 {
     struct ulimit_json u = {0};
     struct err why = ERR_NONE;
@@ -488,7 +496,7 @@ static int ulimit(json_t *element, struct spec *s, const struct jpath *path, str
         (void)snprintf(text, sizeof(text), "%s=%" PRId64 ":%" PRId64, u.name, u.soft,
                        u.has_hard ? u.hard : u.soft);
         r = spec_add_ulimit(s, text, &why);
-        r = r < 0 ? refused(err, r, path, &why) : 0;
+        r = r < 0 ? parser_error(err, r, path, &why) : 0;
     }
     free(u.name);
     return r;
@@ -516,7 +524,7 @@ static const struct jfield port_fields[] = {
 };
 /* clang-format on */
 
-static int port(json_t *element, struct spec *s, const struct jpath *path, struct err *err)
+static int decode_port(json_t *element, struct spec *s, const struct jpath *path, struct err *err)
 {
     struct port_json p = {.protocol = PROTOCOL_TCP};
     struct err why = ERR_NONE;
@@ -525,18 +533,21 @@ static int port(json_t *element, struct spec *s, const struct jpath *path, struc
     r = json_decode_at(element, port_fields, &p, path, err);
     if (r == 0) {
         r = spec_put_publish(s, p.host, p.host_port, p.port, p.protocol == PROTOCOL_UDP, &why);
-        r = r < 0 ? refused(err, r, path, &why) : 0;
+        r = r < 0 ? parser_error(err, r, path, &why) : 0;
     }
     free(p.host);
     return r;
 }
 
-/* ---- arrays of the above ---- */
+/* ---- arrays ---- */
 
 static const struct element_key {
     const char *name;
     int (*decode)(json_t *element, struct spec *s, const struct jpath *path, struct err *err);
-} element_keys[] = {{"volumes", volume}, {"tmpfs", tmpfs}, {"ulimits", ulimit}, {"ports", port}};
+} element_keys[] = {{"volumes", decode_volume},
+                    {"tmpfs", decode_tmpfs},
+                    {"ulimits", decode_ulimit},
+                    {"ports", decode_port}};
 
 static int d_elements(json_t *value, const struct jfield *field, void *dst,
                       const struct jpath *path, struct err *err)
@@ -547,7 +558,7 @@ static int d_elements(json_t *value, const struct jfield *field, void *dst,
     size_t i;
 
     if (!json_is_array(value))
-        return wrong(err, path, "an array");
+        return type_error(err, path, "an array");
     while (strcmp(k->name, field->name) != 0)
         k++;
     json_array_foreach(value, i, element) {
@@ -562,7 +573,7 @@ static int d_elements(json_t *value, const struct jfield *field, void *dst,
 
 /* ---- network ---- */
 
-/* Arrays of texts that one parser of the command line takes each. `number`: or of numbers. */
+/* Arrays of texts, each passed to a command line parser. `number`: numbers are accepted as well. */
 static const struct list_key {
     const char *name;
     setter *add;
@@ -583,7 +594,7 @@ static int d_list(json_t *value, const struct jfield *field, void *dst, const st
     size_t i;
 
     if (!json_is_array(value))
-        return wrong(err, path, "an array");
+        return type_error(err, path, "an array");
     while (strcmp(k->name, field->name) != 0)
         k++;
     json_array_foreach(value, i, element) {
@@ -598,15 +609,15 @@ static int d_list(json_t *value, const struct jfield *field, void *dst, const st
             text = number;
         }
         if (text == NULL)
-            return wrong(err, &here, k->number ? "a string or a number" : "a string");
+            return type_error(err, &here, k->number ? "a string or a number" : "a string");
         r = k->add(d->spec, text, &why);
         if (r < 0)
-            return refused(err, r, &here, &why);
+            return parser_error(err, r, &here, &why);
     }
     return 0;
 }
 
-/* Names of networks are told apart from modes by their key. */
+/* Only mode names are accepted here; names of networks have a key of their own. */
 static int d_mode(json_t *value, const struct jfield *field, void *dst, const struct jpath *path,
                   struct err *err)
 {
@@ -614,9 +625,9 @@ static int d_mode(json_t *value, const struct jfield *field, void *dst, const st
 
     (void)field;
     if (json_is_string(value) && strtab_value(net_mode_names, json_string_value(value)) < 0)
-        return wrong(err, path, "none or internet");
+        return type_error(err, path, "none or internet");
     if (!json_is_string(value))
-        return wrong(err, path, "a string");
+        return type_error(err, path, "a string");
     return spec_set_network(d->spec, json_string_value(value), err);
 }
 
@@ -628,15 +639,15 @@ static int network_word(json_t *value, struct decoding *d, const char *prefix,
     int r;
 
     if (!json_is_string(value))
-        return wrong(err, path, "a string");
+        return type_error(err, path, "a string");
     if (*prefix == '\0' && strtab_value(net_mode_names, json_string_value(value)) >= 0)
-        return wrong(err, path, "a name, not none or internet");
+        return type_error(err, path, "a name, not none or internet");
     if (asprintf(&text, "%s%s", prefix, json_string_value(value)) < 0) {
         text = NULL;
         return json_fail(err, -ENOMEM, path, "out of memory");
     }
     r = spec_set_network(d->spec, text, &why);
-    return r < 0 ? refused(err, r, path, &why) : 0;
+    return r < 0 ? parser_error(err, r, path, &why) : 0;
 }
 
 static int d_net_container(json_t *value, const struct jfield *field, void *dst,
@@ -667,7 +678,7 @@ static const struct jfield network_fields[] = {
 };
 /* clang-format on */
 
-/* What the command line takes as one word, or all of it. */
+/* Accepts the command line's single word, or an object. */
 static int d_network(json_t *value, const struct jfield *field, void *dst, const struct jpath *path,
                      struct err *err)
 {
@@ -679,9 +690,9 @@ static int d_network(json_t *value, const struct jfield *field, void *dst, const
     if (json_is_object(value))
         return json_decode_at(value, network_fields, dst, path, err);
     if (!json_is_string(value))
-        return wrong(err, path, "a string or an object");
+        return type_error(err, path, "a string or an object");
     r = spec_set_network(d->spec, json_string_value(value), &why);
-    return r < 0 ? refused(err, r, path, &why) : 0;
+    return r < 0 ? parser_error(err, r, path, &why) : 0;
 }
 
 static int d_egress(json_t *value, const struct jfield *field, void *dst, const struct jpath *path,
@@ -733,13 +744,13 @@ static int d_restart(json_t *value, const struct jfield *field, void *dst, const
         else
             (void)snprintf(text, sizeof(text), "%s:%" PRId64, j.policy, j.max);
         r = spec_set_restart(d->spec, text, &why);
-        r = r < 0 ? refused(err, r, path, &why) : 0;
+        r = r < 0 ? parser_error(err, r, path, &why) : 0;
     }
     free(j.policy);
     return r;
 }
 
-/* ---- the image that was found ---- */
+/* ---- the resolved image ---- */
 
 static int d_image_id(json_t *value, const struct jfield *field, void *dst,
                       const struct jpath *path, struct err *err)
@@ -748,7 +759,7 @@ static int d_image_id(json_t *value, const struct jfield *field, void *dst,
 
     (void)field;
     if (!json_is_string(value) || json_string_length(value) > SPEC_IMAGE_MAX)
-        return wrong(err, path, "a string");
+        return type_error(err, path, "a string");
     free(d->spec->image_id);
     d->spec->image_id = strdup(json_string_value(value));
     return d->spec->image_id != NULL ? 0 : json_fail(err, -ENOMEM, path, "out of memory");

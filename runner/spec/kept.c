@@ -1,4 +1,4 @@
-/* The options of sandboxes that are kept: labels, restarting, stopping. */
+/* Options of sandboxes that the daemon keeps: labels, restarting, stopping. Pure. */
 
 #include <errno.h>
 #include <stdint.h>
@@ -24,8 +24,8 @@ static bool is_key(const char *text, size_t len)
     return true;
 }
 
-/* Appends an owned entry. */
-static int append(struct spec *s, size_t count, char *entry)
+/* Appends an entry, which it takes on success. */
+static int append_label(struct spec *s, size_t count, char *entry)
 {
     char **more = reallocarray(s->labels, count + 2, sizeof(*more));
 
@@ -69,7 +69,7 @@ int spec_add_label(struct spec *s, const char *text, struct err *err)
         entry[key + 1] = '\0';
     }
     if (at == SIZE_MAX) {
-        if (append(s, count, entry) < 0)
+        if (append_label(s, count, entry) < 0)
             return err_errno(err, -ENOMEM, "label");
         (void)take(entry);
         return 0;

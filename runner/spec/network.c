@@ -1,4 +1,4 @@
-/* The network of a spec: options' texts and the JSON of the same. */
+/* The network options of a spec. Pure, except for reading an egress file. */
 #include <errno.h>
 #include <fcntl.h>
 #include <stdio.h>
@@ -17,7 +17,7 @@
 
 static const char words[] = "must be none, internet, container:NAME, or the name of a network";
 
-static int replace(char **member, const char *text, struct err *err)
+static int replace_string(char **member, const char *text, struct err *err)
 {
     char *copy = strdup(text);
 
@@ -28,7 +28,7 @@ static int replace(char **member, const char *text, struct err *err)
     return 0;
 }
 
-/* Of a network: its name is also the kernel's. */
+/* The kernel uses a network's name as well, hence the restricted characters. */
 static bool is_network_name(const char *text)
 {
     static const char accepted[] = "abcdefghijklmnopqrstuvwxyz0123456789_.-";
@@ -36,7 +36,7 @@ static bool is_network_name(const char *text)
     return parse_is_name(text, SPEC_NETWORK_MAX) && strspn(text, accepted) == strlen(text);
 }
 
-/* Words that mean something elsewhere must not become names by accident. */
+/* Words with a meaning in other tools must not become network names by mistake. */
 static int check_reserved(const char *text, struct err *err)
 {
     if (strcmp(text, "host") == 0)
@@ -61,7 +61,7 @@ int spec_set_network(struct spec *s, const char *text, struct err *err)
 
         if (!parse_is_name(name, SPEC_NAME_MAX))
             return err_set(err, -EINVAL, "network \"%.*s\": %s", QUOTE_MAX, text, words);
-        return replace(&s->net_container, name, err);
+        return replace_string(&s->net_container, name, err);
     }
     r = check_reserved(text, err);
     if (r < 0)
@@ -70,7 +70,7 @@ int spec_set_network(struct spec *s, const char *text, struct err *err)
         return err_set(err, -EINVAL,
                        "network \"%.*s\": %s: lower-case letters, digits, _ . and -, at most %d",
                        QUOTE_MAX, text, words, SPEC_NETWORK_MAX);
-    return replace(&s->net_name, text, err);
+    return replace_string(&s->net_name, text, err);
 }
 
 int spec_add_allow_net(struct spec *s, const char *text, struct err *err)
@@ -216,12 +216,12 @@ int spec_add_net_alias(struct spec *s, const char *text, struct err *err)
         return err_set(err, -E2BIG, "network-alias \"%.*s\": more than %d", QUOTE_MAX, text,
                        SPEC_ALIASES_MAX);
     if (s->net_aliases == NULL)
-        return replace(&s->net_aliases, text, err);
+        return replace_string(&s->net_aliases, text, err);
     if (asprintf(&all, "%s %s", s->net_aliases, text) < 0) {
         all = NULL;
         return err_errno(err, -ENOMEM, "network-alias");
     }
-    return replace(&s->net_aliases, all, err);
+    return replace_string(&s->net_aliases, all, err);
 }
 
 static bool has_word(const char *all, const char *word)

@@ -1,3 +1,5 @@
+/* The parsers behind spec/parse.h. Pure, except for getcwd. */
+
 #include "spec/parse.h"
 
 #include <errno.h>
@@ -31,7 +33,7 @@ static bool is_digit(char c)
     return c >= '0' && c <= '9';
 }
 
-/* Digits at the front of text. Returns how many; 0 is an error, -ERANGE past int64_t. */
+/* Parses leading digits. Returns their number; 0: none, an error; -ERANGE: exceeds int64_t. */
 static int leading_number(const char *text, size_t len, int64_t *ret)
 {
     int64_t n = 0;
@@ -64,7 +66,7 @@ int parse_number(const char *what, const char *text, int64_t min, int64_t max, i
     return 0;
 }
 
-/* A number as people write it where it is a size. */
+/* Formats a size with the largest unit that divides it. */
 static void format_bytes(int64_t n, char *text, size_t size)
 {
     static const char units[] = " kmgt";
@@ -77,7 +79,7 @@ static void format_bytes(int64_t n, char *text, size_t size)
     (void)snprintf(text, size, "%" PRId64 "%.*s", n, unit > 0 ? 1 : 0, units + unit);
 }
 
-/* log2 of a size suffix's factor, or -EINVAL. */
+/* Returns log2 of a size unit's factor, or -EINVAL. */
 static int size_shift(const char *suffix)
 {
     static const char units[] = "kmgt";
@@ -145,7 +147,7 @@ int parse_duration(const char *what, const char *text, int64_t *ret, struct err 
 {
     static const struct {
         const char *suffix;
-        int64_t factor, divisor; /* of a thousandth of the number, to milliseconds */
+        int64_t factor, divisor; /* factor from 1/1000 of the number to milliseconds */
     } units[] = {{"", 1, 1}, {"ms", 1, 1000}, {"s", 1, 1}, {"m", 60, 1}, {"h", 3600, 1}};
     size_t len = strspn(text, "0123456789.");
     int64_t millis = 0;
@@ -156,7 +158,7 @@ int parse_duration(const char *what, const char *text, int64_t *ret, struct err 
         if (strcmp(text + len, units[i].suffix) != 0)
             continue;
         if (millis % units[i].divisor != 0)
-            break; /* less than a millisecond */
+            break; /* finer than a millisecond */
         if (__builtin_mul_overflow(millis / units[i].divisor, units[i].factor, &millis) ||
             millis < 1 || millis > SPEC_TIME_MAX_MS)
             r = -ERANGE;
@@ -227,8 +229,10 @@ int parse_ulimit(const char *text, struct rlimit_value *ret, struct err *err)
 
 /* ---- paths ---- */
 
-/* Appends the components of `path` to out (of SPEC_PATH_MAX + 1 bytes), without "" and ".".
- * -EINVAL on "..", -ENAMETOOLONG. */
+/*
+ * Appends the components of `path` to out (SPEC_PATH_MAX + 1 bytes), dropping "" and ".". -EINVAL:
+ * a ".."; -ENAMETOOLONG.
+ */
 static int append_components(char *out, size_t *out_len, const char *path)
 {
     while (*path != '\0') {
@@ -279,7 +283,7 @@ int parse_inside_path(const char *what, const char *text, char **ret, struct err
     return finish_path(what, text, out, len, r, ret, err);
 }
 
-/* Cuts a leading "./" or "../" off *path; a "../" takes the last component off out as well. */
+/* Cuts a leading "./" or "../" off *path; for "../" also removes the last component of out. */
 static bool cut_dots(const char **path, char *out, size_t *len)
 {
     size_t dots = strspn(*path, ".");

@@ -1,6 +1,6 @@
 /*
- * What of a spec can be changed while there is a sandbox of it: what the supervisor looks at when
- * something happens, and neither the launcher nor init has been told.
+ * Changes to the spec of an existing sandbox. Only settings that the supervisor evaluates later can
+ * change, not those that the launcher or init have received. Pure.
  */
 #include <errno.h>
 #include <string.h>
@@ -27,8 +27,8 @@ static int check_key(const char *key, struct err *err)
                      "inactivityTimeoutMs and autoRemove can");
 }
 
-/* As RFC 7396: null takes away, anything else replaces. */
-static int merge(json_t *target, json_t *patch)
+/* Merges as RFC 7396: null removes a member, other values replace it. */
+static int merge_object(json_t *target, json_t *patch)
 {
     const char *key;
     json_t *value;
@@ -42,26 +42,25 @@ static int merge(json_t *target, json_t *patch)
     return 0;
 }
 
-/* One label at a time; what is no object is left for the decoder to refuse. */
+/* Merges labels one by one. A value that is no object is kept for the decoder to refuse. */
 static int merge_labels(json_t *target, json_t *labels)
 {
     json_t *now = json_object_get(target, "labels");
 
     if (!json_is_object(labels) || !json_is_object(now))
         return json_object_set(target, "labels", labels) < 0 ? -ENOMEM : 0;
-    return merge(now, labels);
+    return merge_object(now, labels);
 }
 
-/* The labels of the patch are merged into those that are there, before the rest replaces what is.
- */
-static int apply(json_t *target, json_t *patch)
+/* Labels are merged with the existing ones; other members replace them. */
+static int apply_patch(json_t *target, json_t *patch)
 {
     json_t *labels = json_object_get(patch, "labels");
     int r = labels != NULL ? merge_labels(target, labels) : 0;
 
     if (r == 0 && labels != NULL)
         r = json_object_del(patch, "labels");
-    return r < 0 ? -ENOMEM : merge(target, patch);
+    return r < 0 ? -ENOMEM : merge_object(target, patch);
 }
 
 int spec_patch(const struct spec *s, json_t *patch, struct spec **ret, struct err *err)
@@ -87,10 +86,12 @@ int spec_patch(const struct spec *s, json_t *patch, struct spec **ret, struct er
     if (r < 0)
         return r;
     copy = json_copy(patch);
-    if (copy == NULL || apply(root, copy) < 0)
+    if (copy == NULL || apply_patch(root, copy) < 0)
         return err_errno(err, -ENOMEM, "change a sandbox");
     r = spec_from_json(root, &changed, err);
-    /* A sandbox of an older version may have both, and its labels can be changed all the same. */
+    /*
+     * Older versions allowed both settings in one sandbox; its other settings can still be changed.
+     */
     if (r == 0 &&
         (json_object_get(patch, "restart") != NULL || json_object_get(patch, "autoRemove") != NULL))
         r = spec_check_removal(changed, err);

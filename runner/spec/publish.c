@@ -1,4 +1,4 @@
-/* Ports of the host that lead to ports of a sandbox. */
+/* Published ports of a spec. Pure. */
 #include <errno.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -10,7 +10,7 @@
 #include "spec/parse.h"
 #include "spec/spec.h"
 
-/* The host's loopback alone, where nothing is said: to be reached by others has to be asked for. */
+/* The default is loopback only; access from other hosts must be requested. */
 static const char default_host[] = "127.0.0.1";
 
 int spec_put_publish(struct spec *s, const char *host, int64_t host_port, int64_t port, bool udp,
@@ -39,13 +39,13 @@ int spec_put_publish(struct spec *s, const char *host, int64_t host_port, int64_
     return 0;
 }
 
-/* A decimal number, or -1. "" is `empty`. */
+/* Parses a decimal number; -1 if invalid; `empty` for "". */
 static int64_t port_of(const char *text, int64_t empty)
 {
     return text[0] == '\0' ? empty : number_whole(text, 5);
 }
 
-static int bad(const char *text, struct err *err)
+static int publish_error(const char *text, struct err *err)
 {
     return err_set(err, -EINVAL,
                    "publish \"%.*s\": must be [HOSTIP:]HOSTPORT:PORT[/tcp|/udp], as "
@@ -68,13 +68,13 @@ int spec_add_publish(struct spec *s, const char *text, struct err *err)
         *protocol++ = '\0';
         udp = strcmp(protocol, "udp") == 0;
         if (!udp && strcmp(protocol, "tcp") != 0)
-            return bad(text, err);
+            return publish_error(text, err);
     }
     port = strrchr(copy, ':');
     if (port == NULL)
-        return bad(text, err);
+        return publish_error(text, err);
     *port++ = '\0';
-    /* What is left: HOSTPORT, HOSTIP:HOSTPORT or [HOSTIP]:HOSTPORT. */
+    /* The rest is HOSTPORT, HOSTIP:HOSTPORT or [HOSTIP]:HOSTPORT. */
     host_port = strrchr(copy, ':');
     host = host_port == NULL ? NULL : copy;
     if (host_port == NULL)
@@ -85,10 +85,10 @@ int spec_add_publish(struct spec *s, const char *text, struct err *err)
         host[strlen(host) - 1] = '\0';
         host++;
     } else if (host != NULL && strchr(host, ':') != NULL) {
-        return bad(text, err);
+        return publish_error(text, err);
     }
     if (port_of(host_port, 0) < 0 || port_of(port, -1) < 0)
-        return bad(text, err);
+        return publish_error(text, err);
     r = spec_put_publish(s, host, port_of(host_port, 0), port_of(port, -1), udp, &why);
     return r < 0 ? err_set(err, r, "publish \"%.*s\": %s", QUOTE_MAX, text, why.msg) : 0;
 }

@@ -1,3 +1,5 @@
+/* Names of signals; see spec/signals.h. Pure. */
+
 #include "spec/signals.h"
 
 #include <errno.h>
@@ -11,7 +13,7 @@
 #include "base/strtab.h"
 #include "spec/parse.h"
 
-/* The first name of a number is the one that is shown. */
+/* The first name of a number is used for output. */
 /* clang-format off */
 static const struct strtab names[] = {
     {"HUP", SIGHUP},       {"INT", SIGINT},       {"QUIT", SIGQUIT},   {"ILL", SIGILL},
@@ -27,7 +29,10 @@ static const struct strtab names[] = {
 };
 /* clang-format on */
 
-/* "RTMIN", "RTMIN+3", "RTMAX-1": the C library's, which keeps the first two for itself. -ENOENT. */
+/*
+ * Parses "RTMIN", "RTMIN+3", "RTMAX-1" by the C library's SIGRTMIN, which excludes two signals of
+ * its own. -ENOENT.
+ */
 static int real_time(const char *text)
 {
     int base, sign;

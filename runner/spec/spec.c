@@ -1,3 +1,5 @@
+/* Fills a spec from option texts; see spec.h. Pure, except for getcwd. */
+
 #include "spec/spec.h"
 
 #include <errno.h>
@@ -79,7 +81,7 @@ void spec_free(struct spec *s)
 
 /* ---- names ---- */
 
-static int replace(char **member, const char *text, struct err *err)
+static int replace_string(char **member, const char *text, struct err *err)
 {
     char *copy = strdup(text);
 
@@ -97,7 +99,7 @@ int spec_set_name(struct spec *s, const char *text, struct err *err)
                        "name \"%.*s\": must be 1 to %d letters, digits, _ . - and begin "
                        "with a letter or digit",
                        QUOTE_MAX, text, SPEC_NAME_MAX);
-    return replace(&s->name, text, err);
+    return replace_string(&s->name, text, err);
 }
 
 /* RFC 1123: labels of letters, digits and inner hyphens, joined by dots. */
@@ -129,7 +131,7 @@ int spec_set_hostname(struct spec *s, const char *text, struct err *err)
                        "hostname \"%.*s\": must be at most %d letters, digits and hyphens (not at "
                        "an end), in parts joined by dots",
                        QUOTE_MAX, text, SPEC_HOSTNAME_MAX);
-    return replace(&s->hostname, text, err);
+    return replace_string(&s->hostname, text, err);
 }
 
 int spec_set_policy_name(struct spec *s, const char *text, struct err *err)
@@ -137,7 +139,7 @@ int spec_set_policy_name(struct spec *s, const char *text, struct err *err)
     if (!policy_name_ok(text))
         return err_set(err, -EINVAL, "policy \"%.*s\": must be the name of a policy", QUOTE_MAX,
                        text);
-    return replace(&s->policy, text, err);
+    return replace_string(&s->policy, text, err);
 }
 
 int spec_set_policy(struct spec *s, const char *text, struct err *err)
@@ -149,7 +151,7 @@ int spec_set_policy(struct spec *s, const char *text, struct err *err)
         auto_free char *path = NULL;
         int r = parse_host_path("policy", text, &path, err);
 
-        return r < 0 ? r : replace(&s->policy, path, err);
+        return r < 0 ? r : replace_string(&s->policy, path, err);
     }
     if (policy_builtin(text, &unused) == NULL)
         return err_set(
@@ -157,7 +159,7 @@ int spec_set_policy(struct spec *s, const char *text, struct err *err)
             "policy \"%.*s\": must be %s, %s, %s, %s, %s, or the path of a policy file with a "
             "/ in it",
             QUOTE_MAX, text, names[0], names[1], names[2], names[3], names[4]);
-    return replace(&s->policy, text, err);
+    return replace_string(&s->policy, text, err);
 }
 
 int spec_set_user(struct spec *s, const char *text, struct err *err)
@@ -169,7 +171,7 @@ int spec_set_user(struct spec *s, const char *text, struct err *err)
     r = userdb_parse(text, &unused, &why);
     if (r < 0)
         return err_set(err, r, "user \"%.*s\": %s", QUOTE_MAX, text, why);
-    return replace(&s->user, text, err);
+    return replace_string(&s->user, text, err);
 }
 
 /* ---- paths ---- */
@@ -179,10 +181,10 @@ int spec_set_rootfs(struct spec *s, const char *text, struct err *err)
     auto_free char *path = NULL;
     int r = 0;
 
-    /* A directory of that name in the working directory is "./host". */
+    /* A directory "host" in the working directory can be given as "./host". */
     if (strcmp(text, SPEC_ROOTFS_HOST) != 0)
         r = parse_host_path("rootfs", text, &path, err);
-    return r < 0 ? r : replace(&s->rootfs, path != NULL ? path : text, err);
+    return r < 0 ? r : replace_string(&s->rootfs, path != NULL ? path : text, err);
 }
 
 bool spec_shows_host(const struct spec *s)
@@ -195,7 +197,7 @@ int spec_set_workdir(struct spec *s, const char *text, struct err *err)
     auto_free char *path = NULL;
     int r = parse_inside_path("workdir", text, &path, err);
 
-    return r < 0 ? r : replace(&s->cwd, path, err);
+    return r < 0 ? r : replace_string(&s->cwd, path, err);
 }
 
 static bool is_below(const char *path, const char *top)
@@ -205,7 +207,7 @@ static bool is_below(const char *path, const char *top)
     return strncmp(path, top, len) == 0 && (path[len] == '\0' || path[len] == '/');
 }
 
-/* A place in the sandbox where something of the client's may be mounted. */
+/* Parses a mount target in the sandbox; targets below rind's own mounts are refused. */
 static int parse_target(const char *what, const char *text, char **ret, struct err *err)
 {
     static const char *const ours[] = {"/proc", "/sys", "/dev"};
@@ -227,9 +229,10 @@ static int parse_target(const char *what, const char *text, char **ret, struct e
     return 0;
 }
 
-/* Cuts text at colons into at most n parts (in place). Returns how many there were, n + 1 for more.
+/*
+ * Splits text at colons, in place, into at most n parts. Returns their number; n + 1: more than n.
  */
-static size_t cut(char *text, char **parts, size_t n)
+static size_t split_colons(char *text, char **parts, size_t n)
 {
     size_t count = 0;
     char *part;
@@ -242,7 +245,7 @@ static size_t cut(char *text, char **parts, size_t n)
     return count;
 }
 
-/* As the launcher takes them (launch/volume.h). */
+/* The same rules as in the launcher (launch/volume.h). */
 static int parse_volume_name(const char *text, char **ret, struct err *err)
 {
     if (!parse_is_name(text, SPEC_VOLUME_NAME_MAX))
@@ -327,7 +330,7 @@ int spec_add_restore(struct spec *s, const char *text, struct err *err)
     return r < 0 ? r : spec_volume_from(s, name, err);
 }
 
-/* "ro", "rw", "nocopy", joined by commas. */
+/* Parses "ro", "rw", "nocopy", joined by commas. */
 static bool parse_volume_flags(char *text, struct volume *v)
 {
     const char *word;
@@ -353,7 +356,7 @@ int spec_add_volume(struct spec *s, const char *text, struct err *err)
     copy = strdup(text);
     if (copy == NULL)
         return err_errno(err, -ENOMEM, "volume");
-    n = cut(copy, parts, 3);
+    n = split_colons(copy, parts, 3);
     if (n == 1)
         return spec_put_named_volume(s, NULL, parts[0], false, false, err);
     v.named = n >= 2 && n <= 3 && parts[0][0] != '/' && parts[0][0] != '.';
@@ -386,7 +389,7 @@ int spec_put_tmpfs(struct spec *s, const char *target, int64_t bytes, struct err
 
 int spec_add_tmpfs(struct spec *s, const char *text, struct err *err)
 {
-    static const char prefix[] = "size="; /* as the docker CLI writes it */
+    static const char prefix[] = "size="; /* prefix in the docker CLI's syntax */
     auto_free char *copy = NULL;
     int64_t bytes = LIMIT_UNSET;
     char *size;
@@ -464,7 +467,7 @@ int spec_add_ulimit(struct spec *s, const char *text, struct err *err)
         return r;
     for (i = 0; i < s->rlimit_count && s->rlimits[i].resource != v.resource; i++)
         ;
-    s->rlimits[i] = v; /* there are RLIMITS_MAX resources, each once */
+    s->rlimits[i] = v; /* the array has room for RLIMITS_MAX resources, each occurring once */
     if (i == s->rlimit_count)
         s->rlimit_count++;
     return 0;
@@ -475,7 +478,7 @@ int spec_set_timeout(struct spec *s, const char *text, struct err *err)
     return parse_duration("timeout", text, &s->timeout_ms, err);
 }
 
-/* ---- the command, and the whole ---- */
+/* ---- command, validation ---- */
 
 static int check_command(char *const argv[], size_t n, struct err *err)
 {
@@ -514,7 +517,10 @@ int spec_set_command(struct spec *s, char *const argv[], struct err *err)
     return 0;
 }
 
-/* Two mounts on one place hide each other. Deeper ones are fine: the plan sorts them. */
+/*
+ * Of two mounts with one target, one would be hidden. Nested targets are allowed: the plan sorts
+ * them.
+ */
 static int check_targets(const struct spec *s, struct err *err)
 {
     const char *targets[SPEC_VOLUMES_MAX + SPEC_TMPFS_MAX];
@@ -537,7 +543,7 @@ static size_t strings_bytes(char *const *strings)
     size_t total = 0;
 
     for (; *strings != NULL; strings++)
-        total += strlen(*strings) + 1 + sizeof(char *); /* the kernel counts the pointers, too */
+        total += strlen(*strings) + 1 + sizeof(char *); /* execve counts the pointers as well */
     return total;
 }
 

@@ -1,9 +1,8 @@
 #pragma once
 
 /*
- * What a client asks of a new sandbox, validated. Pure: strings and JSON in, struct out. The CLI
- * and the API fill the same struct, by the same parsers, so that both refuse the same input with
- * the same words.
+ * The validated request for a new sandbox. Pure: strings and JSON in, struct out. CLI and API use
+ * the same parsers, so both refuse the same input with the same words.
  */
 
 #include <stdbool.h>
@@ -16,11 +15,11 @@
 struct err;
 
 enum {
-    SPEC_NAME_MAX = 255,        /* bytes; clients that make names of their own make long ones */
+    SPEC_NAME_MAX = 255,        /* bytes; clients that generate names need long ones */
     SPEC_NETWORK_MAX = 63,      /* bytes of a network's name */
     SPEC_ARGS_MAX = 65536,      /* arguments, and environment entries, each */
-    SPEC_STRINGS_MAX = 2 << 20, /* bytes of argv and env together: the kernel's default ARG_MAX (a
-                                   quarter of 8 MiB) */
+    SPEC_STRINGS_MAX = 2 << 20, /* bytes of argv and env together: the kernel's default ARG_MAX, a
+                                   quarter of an 8 MiB stack */
     SPEC_STRING_MAX =
         131071, /* bytes of one argument or entry: the kernel's MAX_ARG_STRLEN less its NUL */
     SPEC_VOLUMES_MAX = 64,
@@ -34,13 +33,13 @@ enum {
 struct egress_rules;
 
 struct volume {
-    char *source; /* owned; absolute host path; or the name of a volume, or NULL: one is made */
+    char *source; /* owned; absolute host path, or volume name; NULL: random name */
     char *target; /* owned; absolute path inside */
     bool read_only;
-    bool named;     /* source is no path */
-    bool no_copy;   /* of a named one: what the image has there is not copied into it */
-    char *from;     /* owned; of a named one: the volume that it is filled from instead; or NULL */
-    bool anonymous; /* while the sandbox is being made: its name was made up for it */
+    bool named;     /* source is a volume's name */
+    bool no_copy;   /* named volume: not filled from the image */
+    char *from;     /* owned; named volume: the volume to copy it from; or NULL */
+    bool anonymous; /* set during creation: the name is generated */
 };
 
 struct tmpfs {
@@ -48,9 +47,9 @@ struct tmpfs {
     int64_t bytes; /* size limit, always set (default 64 MiB) */
 };
 
-/* A port of the host that leads to one of the sandbox. */
+/* A published host port. */
 struct publish {
-    struct address host; /* its port: 0 = one that is free */
+    struct address host; /* port 0 = any free port */
     uint16_t port;
     bool udp;
 };
@@ -63,13 +62,12 @@ enum restart_policy {
     RESTART_MAX
 };
 
-/* Groups that all processes are in beside their user's: as many as an exec takes, and no more id
- * than a sandbox has. */
+/* Supplementary groups: as many as init accepts, with ids of a sandbox's range. */
 enum { SPEC_GROUPS_MAX = 32, SPEC_GROUP_ID_MAX = 65535 };
 
-/* A further line of the sandbox's /etc/hosts. */
+/* An additional line of the sandbox's /etc/hosts. */
 enum {
-    SPEC_HOSTS_MAX = 16,     /* as many as the launcher takes */
+    SPEC_HOSTS_MAX = 16,     /* limit of the launcher */
     SPEC_HOST_NAME_MAX = 63, /* bytes */
     SPEC_ALIASES_MAX = 8,    /* names of a sandbox in a named network */
     SPEC_HOST_TEXT_MAX = SPEC_HOST_NAME_MAX + 1 + NET_ADDR_TEXT_MAX,
@@ -79,71 +77,75 @@ struct extra_host {
     char name[SPEC_HOST_NAME_MAX + 1];
 };
 
-/* How a sandbox tells whether it is well: a command that is run in it now and then. */
+/* A command that is run in a sandbox periodically to check its health. */
 struct health_check {
-    bool none;   /* told to have none, whatever the image says */
-    char **test; /* owned, NULL-terminated argv; NULL = none was said */
-    bool shell;  /* test is one text, for the image's shell */
-    int64_t interval_ms, timeout_ms, start_period_ms, start_interval_ms; /* LIMIT_UNSET */
-    int64_t retries;                                                     /* LIMIT_UNSET */
+    bool none;   /* explicitly disabled, even if the image has one */
+    char **test; /* owned, NULL-terminated argv; NULL = not set */
+    bool shell;  /* test is one text for the image's shell */
+    int64_t interval_ms, timeout_ms, start_period_ms, start_interval_ms; /* LIMIT_UNSET = not set */
+    int64_t retries;                                                     /* LIMIT_UNSET = not set */
 };
 
 struct spec {
-    char *name;     /* owned; NULL = made from the id */
-    char *image;    /* owned; a reference or id as it was asked for; NULL = none */
-    char *image_id; /* owned; "sha256:…", what that was when the sandbox was made; NULL = not yet */
-    char **image_layers; /* owned, NULL-terminated; the names that its layers are stored by, top
-                            first, as of then; NULL = not yet */
-    char **entrypoint;   /* owned, NULL-terminated; NULL = not said. With an image whose own is not
-                            merged yet alone; else argv has all of it */
+    char *name;     /* owned; NULL = derived from the id */
+    char *image;    /* owned; reference or id as requested; NULL = none */
+    char *image_id; /* owned; "sha256:…", resolved when the sandbox is created; NULL = not yet */
+    char **image_layers; /* owned, NULL-terminated; directory names of its layers, topmost first;
+                            NULL = not yet */
+    /*
+     * owned, NULL-terminated; NULL = not set. Used only until the image is merged; then argv has
+     * both.
+     */
+    char **entrypoint;
     char *rootfs;   /* owned; absolute host directory, SPEC_ROOTFS_HOST, or NULL = the default root
                        file system */
     char *hostname; /* owned; NULL = the sandbox's id */
     char *policy;   /* owned; name or path of a policy file; never NULL */
-    char **argv;    /* owned, NULL-terminated; the command; with an image, before it is merged, the
-                       arguments of its entry point */
-    char **env;     /* owned, NULL-terminated "K=V"; later entries win; no duplicates */
-    char *cwd;      /* owned; absolute; NULL = "/" */
-    char *user;    /* owned; "name|uid[:group|gid]"; NULL = root; syntax checked, names are resolved
-                      inside */
-    char **groups; /* owned, NULL-terminated; names or numbers, as of user; NULL = none */
+    /*
+     * owned, NULL-terminated; the command. Before an image is merged: the arguments of its entry
+     * point.
+     */
+    char **argv;
+    char **env;    /* owned, NULL-terminated "K=V"; unique names */
+    char *cwd;     /* owned; absolute; NULL = "/" */
+    char *user;    /* owned; "name|uid[:group|gid]"; NULL = root; names resolve inside */
+    char **groups; /* owned, NULL-terminated; names or numbers, as in user; NULL = none */
     struct volume *volumes;
     size_t volume_count;
     struct tmpfs *tmpfs;
     size_t tmpfs_count;
     struct publish *ports; /* owned */
     size_t port_count;
-    struct limits limits; /* what was asked for; merged over the policy's by the plan */
+    struct limits limits; /* as requested; merged over the policy's */
     struct rlimit_value rlimits[RLIMITS_MAX];
     size_t rlimit_count;
-    enum net_mode network;            /* NET_INVALID = the policy's */
-    char *net_container;              /* owned; whose network it shares: a name or id; NULL */
-    char *net_name;                   /* owned; the named network that it is in; NULL */
-    char *net_aliases;                /* owned; its names there beside the host name, a space
-                                         between them; NULL */
-    struct net_access access;         /* beside the mode */
+    enum net_mode network; /* NET_INVALID = the policy's */
+    char *net_container; /* owned; name or id of the sandbox to share a net namespace with; NULL */
+    char *net_name;      /* owned; the named network to join, or NULL */
+    char *net_aliases;   /* owned; additional names there, separated by spaces; or NULL */
+    struct net_access access;         /* exceptions from the mode */
     struct net_addr dns[NET_DNS_MAX]; /* name servers instead of the host's */
     size_t dns_count;
-    struct egress_rules *egress;             /* owned; NULL = what it sends is not looked at */
-    struct extra_host hosts[SPEC_HOSTS_MAX]; /* of /etc/hosts, in their order */
+    struct egress_rules *egress; /* owned; NULL = outgoing connections are not filtered */
+    struct extra_host hosts[SPEC_HOSTS_MAX]; /* lines of /etc/hosts, in order */
     size_t host_count;
-    uint64_t cap_drop; /* bit n: capability n, which the policy may have, is not had */
+    uint64_t cap_drop; /* bit n: capability n of the policy is dropped */
     bool read_only, tty, interactive, init;
-    bool attach;        /* of kept sandboxes: the command talks to who is attached, not to a log */
-    bool console;       /* the same, to any number of clients, and to a log with times */
+    bool attach;        /* for kept sandboxes: output goes to attached clients, not to a log */
+    bool console;       /* for kept sandboxes: output goes to all clients, and a log with times */
     int64_t timeout_ms; /* LIMIT_UNSET = none */
-    /* Of kept sandboxes. */
+    /* ---- for kept sandboxes ---- */
     char **labels; /* owned, NULL-terminated "K=V" */
     enum restart_policy restart;
-    int64_t restart_max;  /* RESTART_ON_FAILURE: LIMIT_UNSET = no bound */
+    int64_t restart_max;  /* RESTART_ON_FAILURE: LIMIT_UNSET = no limit */
     int stop_signal;      /* SIGTERM */
-    bool has_stop_signal; /* somebody said so: an image's own does not count */
+    bool has_stop_signal; /* the client has set it; false for an image's */
     struct health_check health;
     int64_t stop_timeout_ms;
-    int64_t inactivity_ms; /* LIMIT_UNSET = never stopped for it */
+    int64_t inactivity_ms; /* LIMIT_UNSET = never stopped for inactivity */
     bool auto_remove;      /* removed when the main process has ended */
 
-    /* Private: env.c's bookkeeping of env. */
+    /* Private members of env.c. */
     struct env_index *env_index; /* owned */
     size_t env_count, env_capacity, env_bytes;
 };
@@ -156,49 +158,59 @@ enum {
     SPEC_LABELS_MAX = 64,
     SPEC_LABEL_KEY_MAX = 128,          /* bytes */
     SPEC_LABELS_BYTES_MAX = 256 << 10, /* bytes of all labels together */
-    SPEC_RESTARTS_MAX = 1000000,       /* of on-failure */
+    SPEC_RESTARTS_MAX = 1000000,       /* for on-failure */
 };
-#define SPEC_ROOTFS_HOST "host" /* what the launcher shows of the host (policies/README.md) */
+#define SPEC_ROOTFS_HOST "host" /* part of the host's files (policies/README.md) */
 #define SPEC_TMPFS_MIN   INT64_C(4096)
 #define SPEC_TIME_MAX_MS (INT64_C(366) * 24 * 3600 * 1000)
 
-/* An empty spec (policy "untrusted", limits unset). NULL on OOM. */
+/* Returns an empty spec (policy "untrusted", limits unset). NULL = out of memory. */
 struct spec *spec_new(void);
 void spec_free(struct spec *s);
 DEFINE_AUTO(struct spec, spec_free);
 
-/* One option's text into the spec; -EINVAL/-ERANGE/-E2BIG with a message that quotes the text and
- * says what is accepted. */
+/*
+ * The spec_set_* and spec_add_* functions parse an option's text. -EINVAL, -ERANGE, -E2BIG; err
+ * quotes the text and says what is accepted.
+ */
 int spec_set_name(struct spec *s, const char *text, struct err *err);
 int spec_set_rootfs(struct spec *s, const char *text,
                     struct err *err); /* "host", or relative to the process's cwd */
 bool spec_shows_host(const struct spec *s);
-/* A reference to an image, or its id. Not with a rootfs. */
+/* An image reference or id; excludes a rootfs. */
 int spec_set_image(struct spec *s, const char *text, struct err *err);
-/* One word, as docker has it; "" = none, also not the image's. */
+/* One word, as in docker; "" = no entry point, not even the image's. */
 int spec_set_entrypoint(struct spec *s, const char *text, struct err *err);
 int spec_set_entrypoints(struct spec *s, char *const argv[], struct err *err);
-/* A command for the image's shell, "none" = not the image's either. */
+/* A command for the image's shell; "none" also disables the image's check. */
 int spec_set_health_cmd(struct spec *s, const char *text, struct err *err);
-/* For who has the image. id: "sha256:…"; layers: top first, NULL-terminated; both are copied. */
+/*
+ * Sets the resolved image. id: "sha256:…"; layers: topmost first, NULL-terminated; both are copied.
+ */
 int spec_set_image_layers(struct spec *s, const char *id, char *const *layers, struct err *err);
-/* What only who has the images may say: of a spec that a client sent. */
+/* Removes image id and layers, which a client must not set. */
 void spec_forget_image(struct spec *s);
-/* argv becomes both lists (borrowed, NULL-terminated, may be NULL), entrypoint NULL. */
+/*
+ * Sets argv to both lists joined (borrowed, NULL-terminated, may be NULL), and entrypoint to NULL.
+ */
 int spec_join_command(struct spec *s, char *const *entrypoint, char *const *command,
                       struct err *err);
-/* Puts these beneath the spec's own: what that says goes before. "K=V"s, or NULL. */
+/* Adds variables ("K=V"s, or NULL) that the spec does not set itself. */
 int spec_env_beneath(struct spec *s, char *const *env, struct err *err);
-/* The label that only rind itself sets: what the Docker façade knows of a container. No client's
- * request and no image brings it along. */
+/*
+ * A label that only rind sets: data of the Docker API about a container. Labels of that name from
+ * clients and images are ignored.
+ */
 #define SPEC_LABEL_OWN "rind.docker"
-bool spec_label_is_own(const char *label); /* "K=V" */
-/* Labels for which there is no room, or that are none here, and SPEC_LABEL_OWN are left out. */
+bool spec_label_is_own(const char *label); /* argument: "K=V" */
+/*
+ * Adds labels that the spec does not set itself. Skips invalid labels, those without room, and
+ * SPEC_LABEL_OWN.
+ */
 void spec_labels_beneath(struct spec *s, char *const *labels);
 void health_check_done(struct health_check *h);
 int spec_set_policy(struct spec *s, const char *text, struct err *err);
-/* As a client of a daemon writes it: a name, of which only the daemon knows whether there is one.
- */
+/* For clients of a daemon: a policy's name; the daemon checks that it exists. */
 int spec_set_policy_name(struct spec *s, const char *text, struct err *err);
 int spec_set_hostname(struct spec *s, const char *text, struct err *err);
 int spec_set_workdir(struct spec *s, const char *text, struct err *err);
@@ -218,37 +230,41 @@ int spec_set_disk(struct spec *s, const char *text, struct err *err);   /* 512m,
 int spec_add_ulimit(struct spec *s, const char *text, struct err *err); /* nofile=1024[:2048] */
 /* none, internet, container:NAME, or the name of a network */
 int spec_set_network(struct spec *s, const char *text, struct err *err);
-/* A name by which the members of the named network find it. */
+/* Adds a name for the sandbox in the named network. */
 int spec_add_net_alias(struct spec *s, const char *text, struct err *err);
-/* All by which they find it beside its host name, a space between them: those, and the sandbox's
- * own name where that can be one of a host. To be freed; *ret is NULL where there are none. */
+/*
+ * Returns all names of the sandbox in the network besides its host name, separated by spaces: the
+ * aliases, and the sandbox's name if it is a valid host name. Caller frees; *ret is NULL if there
+ * are none.
+ */
 int spec_net_names(const struct spec *s, char **ret, struct err *err);
 /* CIDR with or without ports: policy/net-rule.h */
 int spec_add_allow_net(struct spec *s, const char *text, struct err *err);
 int spec_add_deny_net(struct spec *s, const char *text, struct err *err);
 int spec_add_host_port(struct spec *s, const char *text, struct err *err); /* 8080, 53/udp */
 int spec_add_dns(struct spec *s, const char *text, struct err *err);
-/* GLOB[:PORT], CIDR[:PORT]: a rule of egress; with the first one that allows, what no rule matches
- * is denied. */
+/* GLOB[:PORT], CIDR[:PORT]: an egress rule. The first allow rule sets the default to deny. */
 int spec_add_allow_host(struct spec *s, const char *text, struct err *err);
 int spec_add_deny_host(struct spec *s, const char *text, struct err *err);
-/* All of it, from a JSON file. */
+/* Reads all egress rules from a JSON file. */
 int spec_set_egress_file(struct spec *s, const char *path, struct err *err);
 /* NAME:ADDRESS, or NAME:host-gateway. */
 int spec_add_host(struct spec *s, const char *text, struct err *err);
-/* A name of the sandbox's /etc/group, or a number. */
+/* A name in the sandbox's /etc/group, or a number. */
 int spec_add_group(struct spec *s, const char *text, struct err *err);
-/* "CAP_NET_RAW", as policies spell them, or "ALL". */
+/* "CAP_NET_RAW", as in policies, or "ALL". */
 int spec_add_cap_drop(struct spec *s, const char *text, struct err *err);
 void spec_format_host(const struct extra_host *h, char text[SPEC_HOST_TEXT_MAX]);
 int spec_validate_network(const struct spec *s, struct err *err);
 int spec_set_timeout(struct spec *s, const char *text, struct err *err); /* 90, 1.5s, 2m */
 int spec_set_command(struct spec *s, char *const argv[], struct err *err);
-/* [HOSTIP:]HOSTPORT:PORT[/tcp|/udp]; HOSTIP is 127.0.0.1 where it is not said, an empty HOSTPORT is
- * chosen */
+/*
+ * [HOSTIP:]HOSTPORT:PORT[/tcp|/udp]; HOSTIP defaults to 127.0.0.1; an empty HOSTPORT = any free
+ * port
+ */
 int spec_add_publish(struct spec *s, const char *text, struct err *err);
 
-/* Of kept sandboxes (kept.c). */
+/* Options of kept sandboxes (kept.c). */
 int spec_add_label(struct spec *s, const char *text, struct err *err); /* K=V, or K = empty */
 /* no, on-failure[:N], always, unless-stopped */
 int spec_set_restart(struct spec *s, const char *text, struct err *err);
@@ -257,18 +273,22 @@ int spec_set_stop_signal(struct spec *s, const char *text, struct err *err);
 int spec_set_stop_timeout(struct spec *s, const char *text, struct err *err); /* as timeout, or 0 */
 int spec_set_inactivity(struct spec *s, const char *text, struct err *err);   /* as timeout */
 const char *spec_restart_name(enum restart_policy policy);
-/* -EINVAL: removed at its end and started again at its end. Not part of spec_validate_kept: records
- * of older versions hold both, and are read. */
+/*
+ * -EINVAL: auto_remove and a restart policy exclude each other. Not part of spec_validate_kept,
+ * because records of older versions with both must stay readable.
+ */
 int spec_check_removal(const struct spec *s, struct err *err);
 
-/* As spec_add_volume and spec_add_tmpfs, from parts that may hold colons. bytes: LIMIT_UNSET = the
- * default. */
+/*
+ * As spec_add_volume and spec_add_tmpfs, for parts that may contain colons. bytes: LIMIT_UNSET =
+ * the default.
+ */
 int spec_put_volume(struct spec *s, const char *source, const char *target, bool read_only,
                     struct err *err);
-/* The volume that was put last is a copy of the volume `from`, not of what the image has there. */
+/* Makes the last volume a copy of the volume `from`, instead of the image's files. */
 int spec_volume_from(struct spec *s, const char *from, struct err *err);
 int spec_add_restore(struct spec *s, const char *text, struct err *err); /* VOLUME:DST */
-/* A named volume; name NULL: an anonymous one, which is removed with the sandbox. */
+/* Adds a named volume; name NULL: an anonymous one, removed with the sandbox. */
 int spec_put_named_volume(struct spec *s, const char *name, const char *target, bool read_only,
                           bool no_copy, struct err *err);
 /* host: NULL = 127.0.0.1. */
@@ -276,7 +296,7 @@ int spec_put_publish(struct spec *s, const char *host, int64_t host_port, int64_
                      struct err *err);
 int spec_put_tmpfs(struct spec *s, const char *target, int64_t bytes, struct err *err);
 
-/* What only the whole shows: targets do not repeat, sizes of argv and env. */
+/* Checks across options: unique mount targets, total size of argv and env. */
 int spec_validate_kept(const struct spec *s, struct err *err);
-/* That, and that there is a command. */
+/* As spec_validate_kept, and requires a command or an image. */
 int spec_validate(const struct spec *s, struct err *err);

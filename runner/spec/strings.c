@@ -1,3 +1,5 @@
+/* Growing lists of strings; see spec/strings.h. */
+
 #include "spec/strings.h"
 
 #include <errno.h>
@@ -5,7 +7,7 @@
 #include <string.h>
 
 #if defined(__GNUC__) && !defined(__clang__)
-/* gcc 12's analyzer takes a pointer for lost once it is in an array at an index it cannot know. */
+/* gcc 12's analyzer considers a pointer leaked when it is stored at an index unknown to it. */
 #pragma GCC diagnostic ignored "-Wanalyzer-malloc-leak"
 #endif
 
@@ -18,7 +20,7 @@ char **strings_new(void)
     return list;
 }
 
-/* Doubles a list that is full: one whose strings and NULL are a power of two. */
+/* Doubles the list when it is full: when strings and NULL are a power of two. */
 static int make_room(char ***list, size_t count)
 {
     size_t used = count + 1;

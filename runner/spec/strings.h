@@ -1,11 +1,13 @@
 #pragma once
 
-/* NULL-terminated lists of owned strings; freed with json_strings_free. */
+/* NULL-terminated lists of owned strings, freed with json_strings_free. */
 
 #include <stddef.h>
 
-char **strings_new(void); /* an empty list; NULL on OOM */
+char **strings_new(void); /* an empty list; NULL = out of memory */
 
-/* Adds a copy of text to a list that holds `count` strings. Only for lists that strings_new made
- * and this grew: how much room there is follows from count. -ENOMEM changes nothing. */
+/*
+ * Appends a copy of text to a list of `count` strings. Only for lists made by strings_new and grown
+ * by this function, as the capacity follows from count. -ENOMEM leaves the list unchanged.
+ */
 int strings_append(char ***list, size_t count, const char *text);

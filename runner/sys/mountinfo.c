@@ -11,7 +11,7 @@ void mountinfo_init(struct mountinfo *m, char *text, size_t len)
     *m = (struct mountinfo){.rest = text, .left = len, .line = 0};
 }
 
-/* Cuts the next line off and ends it with a NUL; NULL at the end of the text. */
+/* Cuts off the next line and terminates it; NULL at the end of the text. */
 static char *cut_line(struct mountinfo *m, size_t *ret_len)
 {
     char *line = m->rest, *end;
@@ -27,8 +27,8 @@ static char *cut_line(struct mountinfo *m, size_t *ret_len)
     return line;
 }
 
-/* Cuts the next field off: one space ends it, so that an empty source stays a field of its own.
- * NULL when the line has ended. */
+/* Cuts off the next field: a single space ends it, so that an empty source is a field, too. Returns
+ * NULL at the end of the line. */
 static char *cut_field(char **line)
 {
     char *field = *line, *end;
@@ -47,7 +47,8 @@ static bool is_octal(char c, char max)
     return c >= '0' && c <= max;
 }
 
-/* Undoes the kernel's \ooo escapes in place. An escaped NUL would cut a path short. */
+/* Decodes the kernel's \ooo escapes in place. -EINVAL for an escaped NUL, which would truncate a
+ * path. */
 static int unescape(char *s)
 {
     char *out = s;
@@ -68,7 +69,7 @@ static int unescape(char *s)
     return 0;
 }
 
-/* Decimal digits up to `stop` (a NUL included), no sign, no space, no overflow. */
+/* Parses decimal digits up to `stop` (may be NUL), without sign, space or overflow. */
 static int cut_number(char **s, char stop, unsigned *ret)
 {
     unsigned value = 0;
@@ -108,7 +109,7 @@ static int parse_line(char *line, struct mountinfo_entry *e)
     root = cut_field(&line);
     mount_point = cut_field(&line);
     options = cut_field(&line);
-    /* shared:N, master:N and what else may come: all up to the lone dash is for others. */
+    /* shared:N, master:N and other tags up to the lone dash are skipped. */
     do {
         optional = cut_field(&line);
     } while (optional != NULL && strcmp(optional, "-") != 0);

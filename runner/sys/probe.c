@@ -1,7 +1,5 @@
-/*
- * The frame of a probe (child, answer, time limit), and the probes that need no mounts and no
- * network.
- */
+/* Runs a probe (child, result, time limit), and the probes that need no mounts and no network. Runs
+ * in `rind doctor`. */
 
 #include "sys/probe.h"
 
@@ -39,29 +37,29 @@
 
 enum {
     NOBODY = 65534,
-    REAP_GRACE_MS = 1000, /* a killed child that the kernel does not let go is left behind */
+    REAP_GRACE_MS = 1000, /* a killed child that does not exit is left behind after this time */
 };
 
-/* Ties the calling child to its parent's life. */
-static void die_with(pid_t parent)
+/* Makes the calling child die with its parent. */
+static void child_die_with_parent(pid_t parent)
 {
     if (prctl(PR_SET_PDEATHSIG, SIGKILL) < 0 || getppid() != parent)
         _exit(1);
 }
 
-static void child_main(probe_fn *fn, const struct probe_env *env, pid_t parent, int out)
+static void probe_child_main(probe_fn *fn, const struct probe_env *env, pid_t parent, int out)
 {
     int code;
 
-    (void)setpgid(0, 0); /* so that one kill ends grandchildren, too */
-    die_with(parent);
+    (void)setpgid(0, 0); /* so that one kill reaches grandchildren, too */
+    child_die_with_parent(parent);
     code = fn(env);
     (void)write_all(out, &code, sizeof(code));
     _exit(0);
 }
 
-/* The child's answer, or -ETIMEDOUT, or -ECHILD. */
-static int read_answer(int in, int timeout_ms)
+/* Returns the child's result, or -ETIMEDOUT, or -ECHILD. */
+static int probe_read_result(int in, int timeout_ms)
 {
     int64_t deadline = clock_mono_ms() + timeout_ms;
     int code;
@@ -81,7 +79,7 @@ static int read_answer(int in, int timeout_ms)
     }
 }
 
-static void kill_and_reap(pid_t pid)
+static void child_kill_and_reap(pid_t pid)
 {
     const struct timespec pause = {.tv_nsec = 200000};
     int64_t deadline = clock_mono_ms() + REAP_GRACE_MS;
@@ -103,12 +101,12 @@ int probe_try(probe_fn *fn, const struct probe_env *env, int timeout_ms)
     in = fds[0];
     pid = fork();
     if (pid == 0)
-        child_main(fn, env, parent, fds[1]);
+        probe_child_main(fn, env, parent, fds[1]);
     (void)close(fds[1]);
     if (pid < 0)
         return -errno;
-    code = read_answer(in, timeout_ms);
-    kill_and_reap(pid);
+    code = probe_read_result(in, timeout_ms);
+    child_kill_and_reap(pid);
     return code;
 }
 
@@ -151,7 +149,8 @@ int probe_in_grandchild(int (*fn)(const struct probe_env *), const struct probe_
     return code;
 }
 
-static int write_map(pid_t pid, const char *file, uint32_t inside, uint32_t outside, uint32_t count)
+static int userns_write_map(pid_t pid, const char *file, uint32_t inside, uint32_t outside,
+                            uint32_t count)
 {
     char path[64], text[64];
 
@@ -168,9 +167,9 @@ int probe_enter_user(int flags)
     if (unshare(CLONE_NEWUSER | flags) < 0)
         return -errno;
     (void)file_poke_at(AT_FDCWD, "/proc/self/setgroups", "deny");
-    r = write_map(getpid(), "uid_map", 0, uid, 1);
+    r = userns_write_map(getpid(), "uid_map", 0, uid, 1);
     if (r == 0)
-        r = write_map(getpid(), "gid_map", 0, gid, 1);
+        r = userns_write_map(getpid(), "gid_map", 0, gid, 1);
     return r;
 }
 
@@ -197,17 +196,18 @@ int probe_user_drop(const struct probe_env *env)
         return -errno;
     if (unshare(CLONE_NEWUSER) < 0)
         return -errno;
-    /* Where AppArmor restricts it, the namespace can be had, but no capability in it. */
+    /* AppArmor may allow the namespace, but no capability in it. */
     return unshare(CLONE_NEWNS) < 0 ? -EACCES : 0;
 }
 
-/* The process whose user namespace is mapped from outside: says so, and waits for its end. */
+/* A process whose user namespace is mapped by its parent: reports that it exists, and waits for
+ * EOF. */
 static void userns_holder(int out, int in)
 {
     char byte = unshare(CLONE_NEWUSER) < 0 ? (char)errno : 0;
 
     (void)write_all(out, &byte, 1);
-    (void)!read(in, &byte, 1); /* EOF when the other side is done */
+    (void)!read(in, &byte, 1); /* EOF when the parent is done */
     _exit(0);
 }
 
@@ -220,9 +220,9 @@ static int userns_map(pid_t pid, int in, uint32_t base)
         return -ECHILD;
     if (byte != 0)
         return -byte;
-    r = write_map(pid, "uid_map", 0, base, 65536);
+    r = userns_write_map(pid, "uid_map", 0, base, 65536);
     if (r == 0)
-        r = write_map(pid, "gid_map", 0, base, 65536);
+        r = userns_write_map(pid, "gid_map", 0, base, 65536);
     if (r < 0)
         return r;
     (void)snprintf(path, sizeof(path), "/proc/%d/ns/user", (int)pid);
@@ -236,13 +236,13 @@ int probe_userns(uint32_t base)
     pid_t parent = getpid(), pid;
 
     if (pipe2(up, O_CLOEXEC) < 0 || pipe2(down, O_CLOEXEC) < 0)
-        return -errno; /* the probe's process ends right away, and the pipes with it */
+        return -errno; /* the probe's process exits at once, which closes the pipes */
     pid = fork();
     if (pid < 0)
         return -errno;
     if (pid == 0) {
         (void)close(down[1]);
-        die_with(parent);
+        child_die_with_parent(parent);
         userns_holder(up[1], down[0]);
     }
     (void)close(up[1]);
@@ -283,7 +283,7 @@ int probe_pidfd(const struct probe_env *env)
     siginfo_t info;
 
     (void)env;
-    /* Size 0 is refused with EINVAL by a kernel that has the call. */
+    /* A kernel that has the call refuses size 0 with EINVAL. */
     if (syscall(SYS_clone3, NULL, (size_t)0) < 0 && errno != EINVAL)
         return -errno;
     fd = pidfd_open(getpid(), 0);
@@ -291,7 +291,7 @@ int probe_pidfd(const struct probe_env *env)
         return -errno;
     if (pidfd_send_signal(fd, 0, NULL, 0) < 0)
         return -errno;
-    /* We are no child of ours: ECHILD says that the kernel knows the kind of id. */
+    /* The process is no child of its own: ECHILD shows that the kernel knows P_PIDFD. */
     if (waitid(P_PIDFD, (id_t)fd, &info, WEXITED | WNOHANG) < 0 && errno != ECHILD)
         return -errno;
     return 0;
@@ -322,7 +322,7 @@ int probe_memfd_exec(const struct probe_env *env)
         return r;
     if (fcntl(fd, F_ADD_SEALS, F_SEAL_SEAL | F_SEAL_SHRINK | F_SEAL_GROW | F_SEAL_WRITE) < 0)
         return -errno;
-    /* ENOEXEC comes after every permission check: the file might have been executed. */
+    /* ENOEXEC comes after every permission check, so execution is allowed. */
     (void)execveat(fd, "", argv, envp, AT_EMPTY_PATH);
     return errno == ENOEXEC ? 0 : -errno;
 }

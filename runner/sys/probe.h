@@ -1,21 +1,21 @@
 #pragma once
 
 /*
- * Questions to the kernel that are answered by trying. A probe runs in a forked child of its own
- * (probe_try), so that whatever it unshares, mounts, or becomes ends with it; it returns 0 (or a
- * value) or the negative errno of the first call that failed. What an answer means for rind is not
- * decided here.
+ * Tests of kernel features by trying them. A probe runs in a forked child of its own (probe_try),
+ * so that everything it unshares, mounts or changes is undone when it exits. It returns 0 (or a
+ * value) or the negative errno of the first failed call. The caller decides what a result means for
+ * rind.
  *
- * A child runs ordinary C: call from single-threaded processes only.
+ * The child runs ordinary C, so only single-threaded processes may call probe_try.
  */
 
 #include <stdbool.h>
 #include <sys/types.h>
 
 struct probe_env {
-    const char *dir; /* directory that the probe works on; some need the scratch layout below */
-    bool privileged; /* CAP_SYS_ADMIN here; without it a probe first enters a user namespace */
-    long number;     /* what the probe is asked for: a CLONE_NEW* flag, a user id, … */
+    const char *dir; /* the directory to probe; some probes need the scratch layout below */
+    bool privileged; /* has CAP_SYS_ADMIN; without it a probe first enters a user namespace */
+    long number;     /* a parameter: a CLONE_NEW* flag, a user id and so on */
     const char *text;
 };
 
@@ -23,15 +23,14 @@ typedef int probe_fn(const struct probe_env *env);
 
 enum { PROBE_TIMEOUT_MS = 3000 };
 
-/* Runs fn in a child. -ETIMEDOUT when it took longer, -ECHILD when it died without an answer. */
+/* Runs fn in a child and blocks until it is done. -ETIMEDOUT when it took longer, -ECHILD when it
+ * died without a result. */
 int probe_try(probe_fn *fn, const struct probe_env *env, int timeout_ms);
 
-/* Whether the calling process has CAP_SYS_ADMIN in its user namespace. */
+/* Returns true if the calling process has CAP_SYS_ADMIN in its user namespace. */
 bool probe_privileged(void);
 
-/*
- * The probes. Only probe_try may call them.
- */
+/* The probes. Call them only through probe_try. */
 probe_fn probe_namespace;  /* unshare(number) */
 probe_fn probe_user_drop;  /* as uid 65534: a user namespace, and then a mount namespace in it */
 probe_fn probe_id_map;     /* a child's user namespace gets the ids number..number+65535 */
@@ -45,22 +44,20 @@ probe_fn probe_fs;            /* a new instance of the file system `text`, in ow
 probe_fn probe_proc;          /* a new /proc in new user, mount, and pid namespaces */
 probe_fn probe_sysfs;         /* a new /sys in new user, mount, and net namespaces */
 probe_fn probe_fuse;          /* /dev/fuse opens, and can be mounted */
-probe_fn probe_disk;          /* loop devices can be asked for, and there is ext4 to mount */
+probe_fn probe_disk;          /* loop devices are available, and ext4 can be mounted */
 probe_fn probe_xattrs;        /* trusted.* and user.* attributes in the scratch directory `dir` */
 probe_fn probe_idmap;         /* an idmapped clone of `dir`, ids from number on */
-probe_fn probe_overlay;       /* overlay in the scratch directory `dir`; written to */
-probe_fn probe_overlay_idmap; /* the same with the lower layer idmapped, ids from number on */
-probe_fn probe_overlay_user;  /* the same from within a user namespace */
+probe_fn probe_overlay;       /* overlay in the scratch directory `dir`, and a write to it */
+probe_fn probe_overlay_idmap; /* likewise with the lower layer idmapped, ids from number on */
+probe_fn probe_overlay_user;  /* likewise inside a user namespace */
 probe_fn probe_veth;          /* a veth pair in a new net namespace */
 probe_fn probe_nftables;      /* a table, with its acknowledgement, in a new net namespace */
-probe_fn probe_redirect;      /* a chain of type nat with a redirection in it, the same way */
-probe_fn probe_frames;        /* a chain for frames that come in at an interface, the same way */
+probe_fn probe_redirect;      /* a nat chain with a redirect rule, likewise */
+probe_fn probe_frames;        /* a chain for frames that arrive at an interface, likewise */
 
-/*
- * A scratch directory for the overlay probes, made in dir: lower/ (with the file f), upper/, work/,
- * merged/, mapped/. Returns its path (caller frees) or NULL with *ret_errno negative. What an
- * earlier process that was killed left there is removed first.
- */
+/* Makes a scratch directory for the overlay probes in dir: lower/ (with the file f), upper/, work/,
+ * merged/, mapped/. Returns its path (the caller frees it), or NULL and a negative errno in
+ * *ret_errno. Removes scratch directories of killed processes first. */
 char *probe_scratch_make(const char *dir, int *ret_errno);
-/* Removes it with all that is in it. May be called with NULL. */
+/* Removes it with everything in it. path may be NULL. */
 void probe_scratch_remove(const char *path);

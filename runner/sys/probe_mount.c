@@ -1,4 +1,4 @@
-/* Probes of mounts. All mounts stand in a namespace of the probe's child, or nowhere at all. */
+/* Probes of mounts. All mounts are detached or in a mount namespace of the probe's child. */
 
 #include <errno.h>
 #include <fcntl.h>
@@ -29,8 +29,8 @@ int probe_enter_mounts(const struct probe_env *env)
     return mount("none", "/", NULL, MS_REC | MS_PRIVATE, NULL) < 0 ? -errno : 0;
 }
 
-/* A mount of a new instance of `type` that is attached nowhere: an fd, or a negative errno. */
-static int detached(const char *type, const char *flag)
+/* Makes a detached mount of a new instance of `type`: returns an fd, or a negative errno. */
+static int mount_detached(const char *type, const char *flag)
 {
     auto_close int fs = fsopen(type, FSOPEN_CLOEXEC);
     int fd;
@@ -54,7 +54,7 @@ int probe_mount_api(const struct probe_env *env)
     r = probe_enter_mounts(env);
     if (r < 0)
         return r;
-    fd = detached("tmpfs", NULL);
+    fd = mount_detached("tmpfs", NULL);
     if (fd < 0)
         return fd;
     return mount_setattr(fd, "", AT_EMPTY_PATH, &attr, sizeof(attr)) < 0 ? -errno : 0;
@@ -65,17 +65,17 @@ int probe_fs(const struct probe_env *env)
     auto_close int fd = FD_NONE;
     int r;
 
-    /* As in a sandbox: from within a user namespace, whoever asks. */
+    /* As in a sandbox: inside a user namespace, whether or not the caller is privileged. */
     r = probe_enter_user(CLONE_NEWNS | CLONE_NEWIPC);
     if (r < 0)
         return r;
-    fd = detached(env->text, strcmp(env->text, "devpts") == 0 ? "newinstance" : NULL);
+    fd = mount_detached(env->text, strcmp(env->text, "devpts") == 0 ? "newinstance" : NULL);
     return fd < 0 ? fd : 0;
 }
 
 static int mount_proc(const struct probe_env *env)
 {
-    auto_close int fd = detached("proc", NULL);
+    auto_close int fd = mount_detached("proc", NULL);
 
     (void)env;
     return fd < 0 ? fd : 0;
@@ -87,7 +87,7 @@ int probe_proc(const struct probe_env *env)
 
     if (r < 0)
         return r;
-    /* The new pid namespace is that of children only. */
+    /* unshare puts only children into the new pid namespace. */
     return probe_in_grandchild(mount_proc, env);
 }
 
@@ -100,7 +100,7 @@ int probe_sysfs(const struct probe_env *env)
     r = probe_enter_user(CLONE_NEWNS | CLONE_NEWNET);
     if (r < 0)
         return r;
-    fd = detached("sysfs", NULL);
+    fd = mount_detached("sysfs", NULL);
     return fd < 0 ? fd : 0;
 }
 
@@ -115,12 +115,13 @@ int probe_fuse(const struct probe_env *env)
     r = probe_enter_mounts(env);
     if (r < 0)
         return r;
-    /* Nobody answers this file system; it is aborted with its device when the child ends. */
+    /* No server answers this file system; it is aborted when the child exits and closes the device.
+     */
     (void)snprintf(options, sizeof(options), "fd=%d,rootmode=40000,user_id=0,group_id=0", dev);
     return mount("rind-probe", "/", "fuse", MS_NOSUID | MS_NODEV, options) < 0 ? -errno : 0;
 }
 
-/* Takes no device: asking for a free one may make one, which would stay. */
+/* Does not request a free loop device: that may create one, which would remain. */
 int probe_disk(const struct probe_env *env)
 {
     auto_close int control = open("/dev/loop-control", O_RDWR | O_CLOEXEC);
@@ -150,8 +151,8 @@ int probe_xattrs(const struct probe_env *env)
                : 0;
 }
 
-/* An idmapped clone of the directory, attached nowhere: an fd, or a negative errno. */
-static int idmapped(const char *dir, uint32_t base)
+/* Makes a detached, idmapped clone of the directory: returns an fd, or a negative errno. */
+static int mount_idmapped(const char *dir, uint32_t base)
 {
     struct mount_attr attr = {.attr_set = MOUNT_ATTR_IDMAP};
     auto_close int tree = FD_NONE, userns = FD_NONE;
@@ -170,12 +171,12 @@ static int idmapped(const char *dir, uint32_t base)
 
 int probe_idmap(const struct probe_env *env)
 {
-    auto_close int fd = idmapped(env->dir, (uint32_t)env->number);
+    auto_close int fd = mount_idmapped(env->dir, (uint32_t)env->number);
 
     return fd < 0 ? fd : 0;
 }
 
-/* Mounts, and writes to a file of the lower layer, which copies it up. */
+/* Mounts an overlay, and writes to a file of the lower layer, which copies it up. */
 static int overlay_use(const char *options)
 {
     static const char text[] = "x";
@@ -216,7 +217,7 @@ int probe_overlay_idmap(const struct probe_env *env)
         return r;
     if (chdir(env->dir) < 0)
         return -errno;
-    fd = idmapped("lower", (uint32_t)env->number);
+    fd = mount_idmapped("lower", (uint32_t)env->number);
     if (fd < 0)
         return fd;
     if (move_mount(fd, "", AT_FDCWD, "mapped", MOVE_MOUNT_F_EMPTY_PATH) < 0)
@@ -235,15 +236,13 @@ int probe_overlay_user(const struct probe_env *env)
     return overlay_use("lowerdir=lower,upperdir=upper,workdir=work,userxattr");
 }
 
-/*
- * The scratch directory. Its name holds the pid of its maker, so that one whose maker is gone can
- * be told from one in use.
+/* The scratch directory. Its name contains its maker's pid, to tell stale ones from those in use.
  */
 
 #define SCRATCH_PREFIX ".rind-probe-"
-enum { SCRATCH_DEPTH_MAX = 6 }; /* deeper than anything that overlay puts into work/ */
+enum { SCRATCH_DEPTH_MAX = 6 }; /* deeper than overlayfs's own directories in work/ */
 
-static void remove_tree(int at, const char *name, int depth)
+static void scratch_remove_tree(int at, const char *name, int depth)
 {
     auto_ptr(dir_close) DIR *d = NULL;
     const struct dirent *e;
@@ -256,17 +255,17 @@ static void remove_tree(int at, const char *name, int depth)
     if (d == NULL)
         return;
     while ((e = dir_next(d)) != NULL)
-        remove_tree(dirfd(d), e->d_name, depth + 1);
+        scratch_remove_tree(dirfd(d), e->d_name, depth + 1);
     (void)unlinkat(at, name, AT_REMOVEDIR);
 }
 
 void probe_scratch_remove(const char *path)
 {
     if (path != NULL)
-        remove_tree(AT_FDCWD, path, 0);
+        scratch_remove_tree(AT_FDCWD, path, 0);
 }
 
-/* Ours only: in a directory such as /tmp everybody can make such a name. */
+/* Only directories of this user: in a directory such as /tmp any user can make such a name. */
 static bool scratch_is_stale(int dirfd, const char *name)
 {
     char *end;
@@ -279,7 +278,7 @@ static bool scratch_is_stale(int dirfd, const char *name)
            st.st_uid == geteuid();
 }
 
-static void sweep(const char *dir)
+static void scratch_sweep(const char *dir)
 {
     auto_ptr(dir_close) DIR *d = dir_take(open(dir, O_RDONLY | O_DIRECTORY | O_CLOEXEC));
     const struct dirent *e;
@@ -287,7 +286,7 @@ static void sweep(const char *dir)
     while (d != NULL && (e = dir_next(d)) != NULL)
         if (strncmp(e->d_name, SCRATCH_PREFIX, strlen(SCRATCH_PREFIX)) == 0 &&
             scratch_is_stale(dirfd(d), e->d_name))
-            remove_tree(dirfd(d), e->d_name, 0);
+            scratch_remove_tree(dirfd(d), e->d_name, 0);
 }
 
 static int scratch_fill(const char *path)
@@ -310,7 +309,7 @@ char *probe_scratch_make(const char *dir, int *ret_errno)
     auto_free char *path = NULL;
     int r;
 
-    sweep(dir);
+    scratch_sweep(dir);
     if (asprintf(&path, "%s/" SCRATCH_PREFIX "%d", dir, (int)getpid()) < 0) {
         path = NULL;
         *ret_errno = -ENOMEM;

@@ -1,7 +1,6 @@
-/*
- * Probes of the network, by netlink, in a net namespace that dies with the probe's child. The
- * messages are built by hand: three fixed ones do not need a library that costs each start of rind.
- */
+/* Probes of the network by netlink, in a net namespace that disappears with the probe's child. The
+ * messages are built by hand: a library for three fixed messages would slow down each start of
+ * rind. */
 
 #include <arpa/inet.h>
 #include <errno.h>
@@ -32,8 +31,8 @@ struct message {
     size_t len;
 };
 
-/* Appends bytes, padded with zeros; the fixed messages below fit by far. Returns their offset. */
-static size_t put(struct message *m, const void *data, size_t len)
+/* Appends bytes, padded with zeros; the fixed messages below always fit. Returns their offset. */
+static size_t message_put(struct message *m, const void *data, size_t len)
 {
     size_t at = m->len, padded = NLMSG_ALIGN(len);
 
@@ -45,40 +44,40 @@ static size_t put(struct message *m, const void *data, size_t len)
     return at;
 }
 
-static size_t put_header(struct message *m, uint16_t type, uint16_t flags, uint32_t seq)
+static size_t message_put_header(struct message *m, uint16_t type, uint16_t flags, uint32_t seq)
 {
     struct nlmsghdr h = {.nlmsg_type = type, .nlmsg_flags = flags, .nlmsg_seq = seq};
 
-    return put(m, &h, sizeof(h));
+    return message_put(m, &h, sizeof(h));
 }
 
-/* The header at `at` covers all that has been appended since. */
-static void end_header(struct message *m, size_t at)
+/* Sets the length of the header at `at` to cover everything appended since. */
+static void message_end_header(struct message *m, size_t at)
 {
     uint32_t len = (uint32_t)(m->len - at);
 
     (void)memcpy(m->data + at + offsetof(struct nlmsghdr, nlmsg_len), &len, sizeof(len));
 }
 
-static size_t put_attr(struct message *m, uint16_t type, const void *data, size_t len)
+static size_t message_put_attr(struct message *m, uint16_t type, const void *data, size_t len)
 {
     struct nlattr a = {.nla_len = (uint16_t)(sizeof(a) + len), .nla_type = type};
-    size_t at = put(m, &a, sizeof(a));
+    size_t at = message_put(m, &a, sizeof(a));
 
     if (len > 0)
-        (void)put(m, data, len);
+        (void)message_put(m, data, len);
     return at;
 }
 
-static void end_attr(struct message *m, size_t at)
+static void message_end_attr(struct message *m, size_t at)
 {
     uint16_t len = (uint16_t)(m->len - at);
 
     (void)memcpy(m->data + at + offsetof(struct nlattr, nla_len), &len, sizeof(len));
 }
 
-/* Sends, and reads until the acknowledgement of message `seq` comes: its errno. */
-static int ask(int family, const struct message *m, uint32_t seq)
+/* Sends, and reads until the acknowledgement of message `seq`: returns its errno. */
+static int netlink_request(int family, const struct message *m, uint32_t seq)
 {
     const struct timeval wait = {.tv_sec = 1};
     auto_close int fd = socket(AF_NETLINK, SOCK_RAW | SOCK_CLOEXEC, family);
@@ -120,59 +119,61 @@ int probe_veth(const struct probe_env *env)
     r = probe_enter(env, CLONE_NEWNET);
     if (r < 0)
         return r;
-    header = put_header(&m, RTM_NEWLINK, NLM_F_REQUEST | NLM_F_ACK | NLM_F_CREATE | NLM_F_EXCL, 1);
-    (void)put(&m, &link, sizeof(link));
-    (void)put_attr(&m, IFLA_IFNAME, "rind0", sizeof("rind0"));
-    info = put_attr(&m, IFLA_LINKINFO | NLA_F_NESTED, NULL, 0);
-    (void)put_attr(&m, IFLA_INFO_KIND, "veth", sizeof("veth"));
-    data = put_attr(&m, IFLA_INFO_DATA | NLA_F_NESTED, NULL, 0);
-    peer = put_attr(&m, VETH_INFO_PEER | NLA_F_NESTED, NULL, 0);
-    (void)put(&m, &link, sizeof(link));
-    (void)put_attr(&m, IFLA_IFNAME, "rind1", sizeof("rind1"));
-    end_attr(&m, peer);
-    end_attr(&m, data);
-    end_attr(&m, info);
-    end_header(&m, header);
-    return ask(NETLINK_ROUTE, &m, 1);
+    header = message_put_header(&m, RTM_NEWLINK,
+                                NLM_F_REQUEST | NLM_F_ACK | NLM_F_CREATE | NLM_F_EXCL, 1);
+    (void)message_put(&m, &link, sizeof(link));
+    (void)message_put_attr(&m, IFLA_IFNAME, "rind0", sizeof("rind0"));
+    info = message_put_attr(&m, IFLA_LINKINFO | NLA_F_NESTED, NULL, 0);
+    (void)message_put_attr(&m, IFLA_INFO_KIND, "veth", sizeof("veth"));
+    data = message_put_attr(&m, IFLA_INFO_DATA | NLA_F_NESTED, NULL, 0);
+    peer = message_put_attr(&m, VETH_INFO_PEER | NLA_F_NESTED, NULL, 0);
+    (void)message_put(&m, &link, sizeof(link));
+    (void)message_put_attr(&m, IFLA_IFNAME, "rind1", sizeof("rind1"));
+    message_end_attr(&m, peer);
+    message_end_attr(&m, data);
+    message_end_attr(&m, info);
+    message_end_header(&m, header);
+    return netlink_request(NETLINK_ROUTE, &m, 1);
 }
 
-/* Begins a message of nftables; returns where its header is, for end_header. */
-static size_t begin_nft(struct message *m, uint16_t type, uint16_t flags, uint32_t seq,
-                        uint8_t family, uint16_t resource)
+/* Begins an nftables message; returns the offset of its header, for message_end_header. */
+static size_t message_begin_nft(struct message *m, uint16_t type, uint16_t flags, uint32_t seq,
+                                uint8_t family, uint16_t resource)
 {
     struct nfgenmsg g = {.nfgen_family = family, .version = NFNETLINK_V0};
-    size_t header = put_header(m, type, (uint16_t)(NLM_F_REQUEST | flags), seq);
+    size_t header = message_put_header(m, type, (uint16_t)(NLM_F_REQUEST | flags), seq);
 
     g.res_id = (uint16_t)(resource << 8 | resource >> 8); /* big endian */
-    (void)put(m, &g, sizeof(g));
+    (void)message_put(m, &g, sizeof(g));
     return header;
 }
 
-static void put_text(struct message *m, uint16_t type, const char *text)
+static void message_put_text(struct message *m, uint16_t type, const char *text)
 {
-    (void)put_attr(m, type, text, strlen(text) + 1);
+    (void)message_put_attr(m, type, text, strlen(text) + 1);
 }
 
-static void put_batch(struct message *m, uint16_t type, uint32_t seq)
+static void message_put_batch(struct message *m, uint16_t type, uint32_t seq)
 {
-    end_header(m, begin_nft(m, type, 0, seq, AF_UNSPEC, NFNL_SUBSYS_NFTABLES));
+    message_end_header(m, message_begin_nft(m, type, 0, seq, AF_UNSPEC, NFNL_SUBSYS_NFTABLES));
 }
 
-static size_t begin_new(struct message *m, uint16_t type, uint32_t seq, uint8_t family, bool last)
+static size_t message_begin_new(struct message *m, uint16_t type, uint32_t seq, uint8_t family,
+                                bool last)
 {
-    return begin_nft(m, (uint16_t)(NFNL_SUBSYS_NFTABLES << 8 | type),
-                     NLM_F_CREATE | (last ? NLM_F_ACK : 0), seq, family, 0);
+    return message_begin_nft(m, (uint16_t)(NFNL_SUBSYS_NFTABLES << 8 | type),
+                             NLM_F_CREATE | (last ? NLM_F_ACK : 0), seq, family, 0);
 }
 
 #define TABLE "rind"
 #define CHAIN "probe"
 
-static void put_table(struct message *m, uint32_t seq, uint8_t family, bool last)
+static void message_put_table(struct message *m, uint32_t seq, uint8_t family, bool last)
 {
-    size_t header = begin_new(m, NFT_MSG_NEWTABLE, seq, family, last);
+    size_t header = message_begin_new(m, NFT_MSG_NEWTABLE, seq, family, last);
 
-    put_text(m, NFTA_TABLE_NAME, TABLE);
-    end_header(m, header);
+    message_put_text(m, NFTA_TABLE_NAME, TABLE);
+    message_end_header(m, header);
 }
 
 struct chain {
@@ -181,37 +182,37 @@ struct chain {
     int priority;
 };
 
-static void put_chain(struct message *m, uint32_t seq, uint8_t family, bool last,
-                      const struct chain *c)
+static void message_put_chain(struct message *m, uint32_t seq, uint8_t family, bool last,
+                              const struct chain *c)
 {
     const uint32_t hook = htonl(c->hook), priority = htonl((uint32_t)c->priority);
-    size_t header = begin_new(m, NFT_MSG_NEWCHAIN, seq, family, last), nest;
+    size_t header = message_begin_new(m, NFT_MSG_NEWCHAIN, seq, family, last), nest;
 
-    put_text(m, NFTA_CHAIN_TABLE, TABLE);
-    put_text(m, NFTA_CHAIN_NAME, CHAIN);
-    put_text(m, NFTA_CHAIN_TYPE, c->type);
-    nest = put_attr(m, NFTA_CHAIN_HOOK | NLA_F_NESTED, NULL, 0);
-    (void)put_attr(m, NFTA_HOOK_HOOKNUM, &hook, sizeof(hook));
-    (void)put_attr(m, NFTA_HOOK_PRIORITY, &priority, sizeof(priority));
+    message_put_text(m, NFTA_CHAIN_TABLE, TABLE);
+    message_put_text(m, NFTA_CHAIN_NAME, CHAIN);
+    message_put_text(m, NFTA_CHAIN_TYPE, c->type);
+    nest = message_put_attr(m, NFTA_CHAIN_HOOK | NLA_F_NESTED, NULL, 0);
+    (void)message_put_attr(m, NFTA_HOOK_HOOKNUM, &hook, sizeof(hook));
+    (void)message_put_attr(m, NFTA_HOOK_PRIORITY, &priority, sizeof(priority));
     if (c->device != NULL)
-        put_text(m, NFTA_HOOK_DEV, c->device);
-    end_attr(m, nest);
-    end_header(m, header);
+        message_put_text(m, NFTA_HOOK_DEV, c->device);
+    message_end_attr(m, nest);
+    message_end_header(m, header);
 }
 
-static void put_redirection(struct message *m, uint32_t seq)
+static void message_put_redirect_rule(struct message *m, uint32_t seq)
 {
-    size_t header = begin_new(m, NFT_MSG_NEWRULE, seq, NFPROTO_INET, true), list, element;
+    size_t header = message_begin_new(m, NFT_MSG_NEWRULE, seq, NFPROTO_INET, true), list, element;
 
-    put_text(m, NFTA_RULE_TABLE, TABLE);
-    put_text(m, NFTA_RULE_CHAIN, CHAIN);
-    list = put_attr(m, NFTA_RULE_EXPRESSIONS | NLA_F_NESTED, NULL, 0);
-    element = put_attr(m, NFTA_LIST_ELEM | NLA_F_NESTED, NULL, 0);
-    put_text(m, NFTA_EXPR_NAME, "redir");
-    (void)put_attr(m, NFTA_EXPR_DATA | NLA_F_NESTED, NULL, 0);
-    end_attr(m, element);
-    end_attr(m, list);
-    end_header(m, header);
+    message_put_text(m, NFTA_RULE_TABLE, TABLE);
+    message_put_text(m, NFTA_RULE_CHAIN, CHAIN);
+    list = message_put_attr(m, NFTA_RULE_EXPRESSIONS | NLA_F_NESTED, NULL, 0);
+    element = message_put_attr(m, NFTA_LIST_ELEM | NLA_F_NESTED, NULL, 0);
+    message_put_text(m, NFTA_EXPR_NAME, "redir");
+    (void)message_put_attr(m, NFTA_EXPR_DATA | NLA_F_NESTED, NULL, 0);
+    message_end_attr(m, element);
+    message_end_attr(m, list);
+    message_end_header(m, header);
 }
 
 int probe_nftables(const struct probe_env *env)
@@ -222,10 +223,10 @@ int probe_nftables(const struct probe_env *env)
     r = probe_enter(env, CLONE_NEWNET);
     if (r < 0)
         return r;
-    put_batch(&m, NFNL_MSG_BATCH_BEGIN, 0);
-    put_table(&m, 1, NFPROTO_INET, true);
-    put_batch(&m, NFNL_MSG_BATCH_END, 2);
-    return ask(NETLINK_NETFILTER, &m, 1);
+    message_put_batch(&m, NFNL_MSG_BATCH_BEGIN, 0);
+    message_put_table(&m, 1, NFPROTO_INET, true);
+    message_put_batch(&m, NFNL_MSG_BATCH_END, 2);
+    return netlink_request(NETLINK_NETFILTER, &m, 1);
 }
 
 int probe_redirect(const struct probe_env *env)
@@ -239,12 +240,12 @@ int probe_redirect(const struct probe_env *env)
     r = probe_enter(env, CLONE_NEWNET);
     if (r < 0)
         return r;
-    put_batch(&m, NFNL_MSG_BATCH_BEGIN, 0);
-    put_table(&m, TABLE_SEQ, NFPROTO_INET, false);
-    put_chain(&m, CHAIN_SEQ, NFPROTO_INET, false, &nat);
-    put_redirection(&m, RULE_SEQ);
-    put_batch(&m, NFNL_MSG_BATCH_END, END_SEQ);
-    return ask(NETLINK_NETFILTER, &m, RULE_SEQ);
+    message_put_batch(&m, NFNL_MSG_BATCH_BEGIN, 0);
+    message_put_table(&m, TABLE_SEQ, NFPROTO_INET, false);
+    message_put_chain(&m, CHAIN_SEQ, NFPROTO_INET, false, &nat);
+    message_put_redirect_rule(&m, RULE_SEQ);
+    message_put_batch(&m, NFNL_MSG_BATCH_END, END_SEQ);
+    return netlink_request(NETLINK_NETFILTER, &m, RULE_SEQ);
 }
 
 int probe_frames(const struct probe_env *env)
@@ -258,9 +259,9 @@ int probe_frames(const struct probe_env *env)
     r = probe_enter(env, CLONE_NEWNET);
     if (r < 0)
         return r;
-    put_batch(&m, NFNL_MSG_BATCH_BEGIN, 0);
-    put_table(&m, TABLE_SEQ, NFPROTO_NETDEV, false);
-    put_chain(&m, CHAIN_SEQ, NFPROTO_NETDEV, true, &frames);
-    put_batch(&m, NFNL_MSG_BATCH_END, END_SEQ);
-    return ask(NETLINK_NETFILTER, &m, CHAIN_SEQ);
+    message_put_batch(&m, NFNL_MSG_BATCH_BEGIN, 0);
+    message_put_table(&m, TABLE_SEQ, NFPROTO_NETDEV, false);
+    message_put_chain(&m, CHAIN_SEQ, NFPROTO_NETDEV, true, &frames);
+    message_put_batch(&m, NFNL_MSG_BATCH_END, END_SEQ);
+    return netlink_request(NETLINK_NETFILTER, &m, CHAIN_SEQ);
 }

@@ -24,7 +24,7 @@ bool host_group(const char *name, gid_t *ret)
     size_t len;
 
     if (name[0] == '\0')
-        return false; /* to userdb it is a number */
+        return false; /* userdb treats an empty name as a number */
     text = read_database("/etc/group", &len);
     if (text == NULL ||
         (size_t)snprintf(spec.group, sizeof(spec.group), "%s", name) >= sizeof(spec.group) ||

@@ -1,15 +1,13 @@
 #pragma once
 
-/*
- * The host's own users and groups, from /etc/passwd and /etc/group. Not by libc's calls, which load
- * modules of the name service into whoever asks: rind is a static program, and runs as root.
- */
+/* The host's users and groups, from /etc/passwd and /etc/group. libc's functions would load NSS
+ * modules into the process: rind is statically linked, and runs as root. */
 
 #include <stdbool.h>
 #include <stddef.h>
 #include <sys/types.h>
 
-/* false: there is no such group. */
+/* Looks up a group. Returns false if there is none. */
 bool host_group(const char *name, gid_t *ret);
-/* The name of a user, empty when there is none (or a longer one). */
+/* Looks up a user's name; "" when there is none or it does not fit. */
 void host_user_name(uid_t uid, char *name, size_t size);

@@ -1,3 +1,4 @@
+/* Answer frames and fatal errors of the shim (shim.h). */
 #include <errno.h>
 #include <string.h>
 #include <unistd.h>
@@ -6,7 +7,7 @@
 
 enum { LINE_BYTES = 256, DATA_TOGETHER = 256 };
 
-/* One line of text, put together without stdio: printf would be half of the program. What does not
+/* A line of text, built without stdio: printf would double the program's size. Text that does not
  * fit is cut off. */
 struct line {
     size_t len;
@@ -44,7 +45,7 @@ static void line_add_errno(struct line *l, int code)
     line_add(l, ")");
 }
 
-static void send(int fd, const void *data, size_t len)
+static void frame_send(int fd, const void *data, size_t len)
 {
     int r = shim_write(fd, data, len);
 
@@ -57,7 +58,7 @@ int shim_answer_success(int fd)
     uint8_t frame[FRAME_HEADER_SIZE];
 
     frame_put_header(frame, FRAME_SUCCESS, 0);
-    send(fd, frame, sizeof(frame));
+    frame_send(fd, frame, sizeof(frame));
     return EXIT_ANSWERED;
 }
 
@@ -71,7 +72,7 @@ int shim_answer_error(int fd, int code)
     n = frame_put_error(frame, sizeof(frame), -code, text.text);
     if (n < 0)
         shim_die_errno(n);
-    send(fd, frame, (size_t)n);
+    frame_send(fd, frame, (size_t)n);
     return EXIT_ANSWERED;
 }
 
@@ -82,10 +83,10 @@ int shim_answer_data(int fd, const void *payload, uint32_t len)
     frame_put_header(frame, FRAME_DATA, len);
     if (len <= DATA_TOGETHER) {
         memcpy(frame + FRAME_HEADER_SIZE, payload, len);
-        send(fd, frame, FRAME_HEADER_SIZE + len);
+        frame_send(fd, frame, FRAME_HEADER_SIZE + len);
     } else {
-        send(fd, frame, FRAME_HEADER_SIZE);
-        send(fd, payload, len);
+        frame_send(fd, frame, FRAME_HEADER_SIZE);
+        frame_send(fd, payload, len);
     }
     return EXIT_ANSWERED;
 }
@@ -95,10 +96,11 @@ int shim_answer(int fd, int code)
     return code < 0 ? shim_answer_error(fd, code) : shim_answer_success(fd);
 }
 
-static _Noreturn void die(struct line *l)
+static _Noreturn void line_die(struct line *l)
 {
     line_add(l, "\n");
-    (void)shim_write(STDERR_FILENO, l->text, l->len); /* there is nobody left to tell */
+    /* if stderr is unusable, no error can be reported */
+    (void)shim_write(STDERR_FILENO, l->text, l->len);
     _exit(EXIT_BROKEN);
 }
 
@@ -108,7 +110,7 @@ void shim_die(const char *message)
 
     line_add(&l, "sandbox-shim: ");
     line_add(&l, message);
-    die(&l);
+    line_die(&l);
 }
 
 void shim_die_errno(int code)
@@ -117,5 +119,5 @@ void shim_die_errno(int code)
 
     line_add(&l, "sandbox-shim: ");
     line_add_errno(&l, code);
-    die(&l);
+    line_die(&l);
 }

@@ -1,3 +1,4 @@
+/* Collects records into data frames (own.h). */
 #include <string.h>
 
 #include "files/own.h"
@@ -18,8 +19,8 @@ void batch_flush(struct batch *b)
     b->len = 0;
 }
 
-/* Room for one more. */
-static uint8_t *room(struct batch *b, size_t len)
+/* Returns the position for len more bytes. */
+static uint8_t *batch_reserve(struct batch *b, size_t len)
 {
     if (b->len + len > sizeof(b->data))
         batch_flush(b);
@@ -28,10 +29,11 @@ static uint8_t *room(struct batch *b, size_t len)
 
 void batch_add_record(struct batch *b, const struct file_record *r)
 {
-    b->len += file_put_record(room(b, (size_t)FILE_RECORD_HEAD + r->name_len + r->target_len), r);
+    b->len += file_put_record(
+        batch_reserve(b, (size_t)FILE_RECORD_HEAD + r->name_len + r->target_len), r);
 }
 
 void batch_add_event(struct batch *b, const struct file_event *e)
 {
-    b->len += file_put_event(room(b, (size_t)FILE_EVENT_HEAD + e->name_len), e);
+    b->len += file_put_event(batch_reserve(b, (size_t)FILE_EVENT_HEAD + e->name_len), e);
 }

@@ -1,7 +1,5 @@
-/*
- * Copies by descriptors on both sides: whoever changes the trees meanwhile changes what is copied,
- * never where to.
- */
+/* Copies a file or a tree by fds on both sides: a process that changes the trees meanwhile can
+ * change what is copied, but never where to. Used by rind-copy and rind-move. */
 #include <errno.h>
 #include <fcntl.h>
 #include <string.h>
@@ -15,29 +13,29 @@ struct copy {
     struct walk walk;
     struct links links;
     int to_top;   /* the copy of the top directory; -1 for a single file */
-    dev_t to_dev; /* of it: the copy is not copied */
+    dev_t to_dev; /* device and inode of the copy, which is not copied itself */
     ino_t to_ino;
-    int to[FILE_LIST_DEPTH_MAX + 2];           /* the copies of the directories at hand; owned */
-    struct stat dirs[FILE_LIST_DEPTH_MAX + 2]; /* their facts, put on when they are complete */
+    int to[FILE_LIST_DEPTH_MAX + 2];           /* owned; the copies of the open directories */
+    struct stat dirs[FILE_LIST_DEPTH_MAX + 2]; /* their attributes, set when they are complete */
     bool replace, root;
     const char *what;
 };
 
-static int fail(struct copy *c, int code, const char *what)
+static int copy_fail(struct copy *c, int code, const char *what)
 {
     c->what = what;
     return code;
 }
 
-/* ---- facts ---- */
+/* ---- attributes ---- */
 
-static int set_facts(const struct copy *c, int fd, const struct stat *st)
+static int copy_set_attributes(const struct copy *c, int fd, const struct stat *st)
 {
     const struct timespec times[2] = {st->st_atim, st->st_mtim};
 
     int r;
 
-    /* The owner first: a change of owner takes the set-id bits away. */
+    /* The owner comes first: fchown clears set-id bits. */
     if (c->root && fchown(fd, st->st_uid, st->st_gid) < 0 && errno != EPERM && errno != EINVAL)
         return -errno;
     r = shim_fchmod(fd, st->st_mode & 07777);
@@ -46,21 +44,23 @@ static int set_facts(const struct copy *c, int fd, const struct stat *st)
     return futimens(fd, times) < 0 && errno != EPERM ? -errno : 0;
 }
 
-/* Of what has no descriptor: links, FIFOs. */
-static int set_facts_at(const struct copy *c, int dirfd, const char *name, const struct stat *st)
+/* For links and FIFOs, which are not opened. */
+static int copy_set_attributes_at(const struct copy *c, int dirfd, const char *name,
+                                  const struct stat *st)
 {
     const struct timespec times[2] = {st->st_atim, st->st_mtim};
 
     if (c->root && fchownat(dirfd, name, st->st_uid, st->st_gid, AT_SYMLINK_NOFOLLOW) < 0 &&
         errno != EPERM && errno != EINVAL)
         return -errno;
-    (void)utimensat(dirfd, name, times, AT_SYMLINK_NOFOLLOW); /* not every file system can */
+    /* some file systems do not support it */
+    (void)utimensat(dirfd, name, times, AT_SYMLINK_NOFOLLOW);
     return 0;
 }
 
 /* ---- contents ---- */
 
-static int copy_bytes(int in, int out, off_t at, off_t end)
+static int copy_range_by_hand(int in, int out, off_t at, off_t end)
 {
     static char buf[COPY_BYTES];
 
@@ -85,7 +85,7 @@ static int copy_bytes(int in, int out, off_t at, off_t end)
     return 0;
 }
 
-/* The kernel copies by itself where both file systems know how; never beyond what was asked. */
+/* copy_file_range, if both file systems support it; it never copies beyond the range. */
 static int copy_extent(int in, int out, off_t at, off_t end)
 {
     off_t to = at;
@@ -96,19 +96,20 @@ static int copy_extent(int in, int out, off_t at, off_t end)
         if (n == 0)
             break;
         if (n < 0 && errno != EINTR)
-            return errno == ENOSPC || errno == EDQUOT ? -errno : copy_bytes(in, out, at, end);
+            return errno == ENOSPC || errno == EDQUOT ? -errno
+                                                      : copy_range_by_hand(in, out, at, end);
     }
     return 0;
 }
 
-/* Holes stay holes. A size that is none (proc) means: to the end. */
+/* Holes stay holes. If the size is not exact (procfs), copies to EOF. */
 static int copy_contents(int in, int out, const struct stat *st)
 {
     off_t at = 0;
     int r;
 
     if (!own_size_exact(in, st))
-        return copy_bytes(in, out, 0, INT64_MAX);
+        return copy_range_by_hand(in, out, 0, INT64_MAX);
     while (at < st->st_size) {
         off_t data = lseek(in, at, SEEK_DATA), hole;
 
@@ -131,8 +132,8 @@ static int copy_contents(int in, int out, const struct stat *st)
 
 /* ---- one entry ---- */
 
-/* Makes way for what replaces it: anything but a directory. */
-static int make_way(const struct copy *c, int dirfd, const char *name)
+/* Removes an existing target that is no directory, if c->replace. */
+static int copy_remove_target(const struct copy *c, int dirfd, const char *name)
 {
     if (!c->replace)
         return 0;
@@ -147,27 +148,27 @@ static int copy_file(struct copy *c, int from_dir, const char *from, int to_dir,
 
     in = own_open_at(from_dir, from, O_RDONLY, 0);
     if (in < 0)
-        return fail(c, in, "open");
+        return copy_fail(c, in, "open");
     if (fstat(in, &st) < 0 || st.st_dev != seen->st_dev || st.st_ino != seen->st_ino ||
         !S_ISREG(st.st_mode)) {
         (void)close(in);
-        return fail(c, -ESTALE, "replaced meanwhile");
+        return copy_fail(c, -ESTALE, "replaced meanwhile");
     }
     out = own_open_at(to_dir, to, O_WRONLY | O_CREAT | O_EXCL, 0600);
     if (out < 0) {
         (void)close(in);
-        return fail(c, out, "create");
+        return copy_fail(c, out, "create");
     }
     r = copy_contents(in, out, &st);
     if (r < 0)
         c->what = "copy";
     own_copy_xattrs(in, out);
     if (r == 0) {
-        r = set_facts(c, out, &st);
+        r = copy_set_attributes(c, out, &st);
         c->what = "set mode, owner or times";
     }
     if (close(out) < 0 && errno != EINTR && r == 0)
-        r = fail(c, -errno, "copy");
+        r = copy_fail(c, -errno, "copy");
     (void)close(in);
     return r;
 }
@@ -179,32 +180,32 @@ static int copy_link(struct copy *c, int from_dir, const char *from, int to_dir,
     ssize_t n = readlinkat(from_dir, from, target, sizeof(target) - 1);
 
     if (n < 0)
-        return fail(c, -errno, "read link");
+        return copy_fail(c, -errno, "read link");
     target[n] = '\0';
     if (symlinkat(target, to_dir, to) < 0)
-        return fail(c, -errno, "make link");
-    return set_facts_at(c, to_dir, to, st);
+        return copy_fail(c, -errno, "make link");
+    return copy_set_attributes_at(c, to_dir, to, st);
 }
 
 static int copy_node(struct copy *c, int to_dir, const char *to, const struct stat *st)
 {
-    /* The others are devices: a copy would be a way to the device itself. */
+    /* The others are devices: a copy would give access to the device. */
     if (!S_ISFIFO(st->st_mode) && !S_ISSOCK(st->st_mode))
-        return fail(c, -EPERM, "a device");
+        return copy_fail(c, -EPERM, "a device");
     if (mknodat(to_dir, to, st->st_mode & (S_IFMT | 07777), 0) < 0)
-        return fail(c, -errno, "make node");
-    return set_facts_at(c, to_dir, to, st);
+        return copy_fail(c, -errno, "make node");
+    return copy_set_attributes_at(c, to_dir, to, st);
 }
 
-/* Whatever is no directory. path: of the entry, for further names of the same file. */
+/* Copies anything but a directory. path: of the entry, for further names of the file. */
 static int copy_leaf(struct copy *c, int from_dir, const char *from, int to_dir, const char *to,
                      const struct stat *st, const char *path)
 {
     const char *first = NULL;
-    int r = make_way(c, to_dir, to);
+    int r = copy_remove_target(c, to_dir, to);
 
     if (r < 0)
-        return fail(c, r, "replace");
+        return copy_fail(c, r, "replace");
     if (st->st_nlink > 1 && c->to_top >= 0)
         first = links_seen(&c->links, st, path);
     if (first != NULL && linkat(c->to_top, first, to_dir, to, 0) == 0)
@@ -218,27 +219,27 @@ static int copy_leaf(struct copy *c, int from_dir, const char *from, int to_dir,
 
 /* ---- directories ---- */
 
-static int make_dir(const struct copy *c, int dirfd, const char *name)
+static int copy_make_dir(const struct copy *c, int dirfd, const char *name)
 {
     if (mkdirat(dirfd, name, 0700) < 0 && (errno != EEXIST || !c->replace))
         return -errno;
     return own_open_at(dirfd, name, O_RDONLY | O_DIRECTORY, 0);
 }
 
-static int enter(struct copy *c)
+static int copy_enter_dir(struct copy *c)
 {
     unsigned level = c->walk.depth;
     int fd, r;
 
     if (c->walk.st.st_dev == c->to_dev && c->walk.st.st_ino == c->to_ino)
-        return fail(c, -EINVAL, "the target is inside of what is copied");
-    fd = make_dir(c, c->to[level - 1], c->walk.name);
+        return copy_fail(c, -EINVAL, "the target is inside of what is copied");
+    fd = copy_make_dir(c, c->to[level - 1], c->walk.name);
     if (fd < 0)
-        return fail(c, fd, "make directory");
+        return copy_fail(c, fd, "make directory");
     r = walk_enter(&c->walk);
     if (r < 0) {
         (void)close(fd);
-        return fail(c, r, "enter");
+        return copy_fail(c, r, "enter");
     }
     own_copy_xattrs(walk_dir(&c->walk), fd);
     c->to[level] = fd;
@@ -246,41 +247,41 @@ static int enter(struct copy *c)
     return 0;
 }
 
-static int leave(struct copy *c, unsigned level)
+static int copy_leave_dir(struct copy *c, unsigned level)
 {
     int r;
 
-    r = set_facts(c, c->to[level], &c->dirs[level]);
+    r = copy_set_attributes(c, c->to[level], &c->dirs[level]);
     (void)close(c->to[level]);
-    return r < 0 ? fail(c, r, "set mode, owner or times") : 0;
+    return r < 0 ? copy_fail(c, r, "set mode, owner or times") : 0;
 }
 
-static int one_entry(struct copy *c)
+static int copy_entry(struct copy *c)
 {
     struct walk *w = &c->walk;
     int r;
 
     if (w->error < 0)
-        return fail(c, w->error, "stat");
+        return copy_fail(c, w->error, "stat");
     if (S_ISDIR(w->st.st_mode))
-        return enter(c);
+        return copy_enter_dir(c);
     r = copy_leaf(c, w->dirfd, w->name, c->to[w->depth - 1], w->name, &w->st, w->path);
-    /* It has vanished: as if it had been gone before. */
+    /* The entry has vanished: as if it had never existed. */
     return r == -ENOENT ? 0 : r;
 }
 
-/* from is open as fd, which is taken; the copy as c->to[0]. */
+/* Copies the contents of the directory fd, which it takes, to c->to[0]. */
 static int copy_contained(struct copy *c, int fd)
 {
     int r;
 
     walk_init(&c->walk, fd);
     while ((r = walk_next(&c->walk)) > 0) {
-        r = r == WALK_LEAVE ? leave(c, c->walk.depth) : one_entry(c);
+        r = r == WALK_LEAVE ? copy_leave_dir(c, c->walk.depth) : copy_entry(c);
         if (r < 0)
             return r;
     }
-    return r < 0 ? fail(c, r, "list") : 0;
+    return r < 0 ? copy_fail(c, r, "list") : 0;
 }
 
 static int copy_dir(struct copy *c, int from_dir, const char *from, int to_dir, const char *to)
@@ -289,12 +290,12 @@ static int copy_dir(struct copy *c, int from_dir, const char *from, int to_dir, 
     struct stat st;
 
     if (fd < 0 || fstat(fd, &c->dirs[0]) < 0)
-        return fail(c, fd < 0 ? fd : -errno, "open directory");
-    c->to[0] = make_dir(c, to_dir, to);
+        return copy_fail(c, fd < 0 ? fd : -errno, "open directory");
+    c->to[0] = copy_make_dir(c, to_dir, to);
     if (c->to[0] < 0 || fstat(c->to[0], &st) < 0)
-        return fail(c, c->to[0] < 0 ? c->to[0] : -errno, "make directory");
+        return copy_fail(c, c->to[0] < 0 ? c->to[0] : -errno, "make directory");
     if (st.st_dev == c->dirs[0].st_dev && st.st_ino == c->dirs[0].st_ino)
-        return fail(c, -EINVAL, "source and target are the same");
+        return copy_fail(c, -EINVAL, "source and target are the same");
     c->to_top = c->to[0];
     c->to_dev = st.st_dev;
     c->to_ino = st.st_ino;
@@ -302,14 +303,14 @@ static int copy_dir(struct copy *c, int from_dir, const char *from, int to_dir, 
     r = copy_contained(c, fd);
     if (r < 0)
         return r;
-    r = set_facts(c, c->to[0], &c->dirs[0]);
-    return r < 0 ? fail(c, r, "set mode, owner or times") : 0;
+    r = copy_set_attributes(c, c->to[0], &c->dirs[0]);
+    return r < 0 ? copy_fail(c, r, "set mode, owner or times") : 0;
 }
 
 int copy_tree(int from_dir, const char *from, int to_dir, const char *to, bool replace,
               const char **ret_what, const char **ret_path)
 {
-    static struct copy c; /* not initialised here: the buffers would be part of the program */
+    static struct copy c; /* not initialised here, so that the buffers are in .bss */
     struct stat st, there;
     int r;
 
@@ -319,12 +320,12 @@ int copy_tree(int from_dir, const char *from, int to_dir, const char *to, bool r
     (void)umask(0);
     *ret_path = c.walk.path;
     if (fstatat(from_dir, from, &st, AT_SYMLINK_NOFOLLOW) < 0)
-        r = fail(&c, -errno, "stat");
+        r = copy_fail(&c, -errno, "stat");
     else if (S_ISDIR(st.st_mode))
         r = copy_dir(&c, from_dir, from, to_dir, to);
     else if (fstatat(to_dir, to, &there, AT_SYMLINK_NOFOLLOW) == 0 && there.st_dev == st.st_dev &&
              there.st_ino == st.st_ino)
-        r = fail(&c, -EINVAL, "source and target are the same");
+        r = copy_fail(&c, -EINVAL, "source and target are the same");
     else
         r = copy_leaf(&c, from_dir, from, to_dir, to, &st, "");
     *ret_what = c.what;

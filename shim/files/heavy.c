@@ -1,7 +1,8 @@
 /*
- * s3-mount and directory-backup are commands of the protocol, with libraries that `stat` must not
- * pay for: they belong into a second program that this one starts. This build carries none, and
- * says so: an answer in a frame would be a statement about the mount or the backup.
+ * s3-mount and directory-backup are commands of the protocol. They need libraries that must not
+ * slow `stat` down, so they belong into a second program that this one would start. This build has
+ * none and reports a usage error; an error frame would be a statement about the mount or the
+ * backup.
  */
 #include <string.h>
 

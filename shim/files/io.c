@@ -1,3 +1,4 @@
+/* Input and output of the shim (shim.h). */
 #include <errno.h>
 #include <fcntl.h>
 #include <poll.h>
@@ -6,25 +7,23 @@
 
 #include "files/shim.h"
 
-/*
- * Read and written in one go. splice(2) would be faster, but holds the pipe's lock while it waits
- * for the file: then a file system that hangs would hang whoever holds the other end, be it
- * non-blocking or not.
- */
+/* Copies with read and write. splice(2) would be faster, but it holds the pipe's mutex while it
+ * waits for the file. If a file system hangs, the process at the other end of the pipe would hang,
+ * too, even if it is non-blocking. */
 enum { COPY_BYTES = 65536 };
 
 void shim_stdio_init(void)
 {
     struct pollfd fds[3] = {{.fd = 0}, {.fd = 1}, {.fd = 2}};
 
-    (void)signal(SIGPIPE, SIG_IGN); /* a broken pipe is EPIPE, and is told */
+    (void)signal(SIGPIPE, SIG_IGN); /* a broken pipe becomes EPIPE, which is reported */
     while (poll(fds, 3, 0) < 0 && errno == EINTR)
         ;
     for (int i = 0; i < 3; i++) {
         if (!(fds[i].revents & POLLNVAL))
             continue;
-        /* open() takes the lowest number: i. Without a /dev, an O_PATH fd: all that is done to it
-         * is EBADF. */
+        /* open() returns the lowest free number, which is i. Without /dev an O_PATH fd is used:
+         * every operation on it is EBADF. */
         if (open("/dev/null", O_RDWR) < 0 && open("/", O_PATH | O_DIRECTORY) < 0)
             _exit(EXIT_BROKEN);
     }
@@ -40,9 +39,9 @@ int shim_open(const char *path, int flags, mode_t mode)
     return fd < 0 ? -errno : fd;
 }
 
-/* True when the call is to be made again: interrupted, or stdio whose other user has made it
- * non-blocking. */
-static int try_again(int fd, short events)
+/* True if the call must be repeated: EINTR, or EAGAIN because another process has made stdio
+ * non-blocking; then it polls first. */
+static int stdio_try_again(int fd, short events)
 {
     struct pollfd p = {.fd = fd, .events = events};
 
@@ -59,7 +58,7 @@ ssize_t shim_read(int fd, void *buf, size_t len)
 
     do
         n = read(fd, buf, len);
-    while (n < 0 && try_again(fd, POLLIN));
+    while (n < 0 && stdio_try_again(fd, POLLIN));
     if (n < 0 && errno == EBADF && fd == STDIN_FILENO)
         return 0;
     return n < 0 ? -errno : n;
@@ -77,7 +76,7 @@ int shim_write(int fd, const void *data, size_t len)
             len -= (size_t)n;
         } else if (errno == EBADF && (fd == STDOUT_FILENO || fd == STDERR_FILENO)) {
             return 0;
-        } else if (!try_again(fd, POLLOUT)) {
+        } else if (!stdio_try_again(fd, POLLOUT)) {
             return -errno;
         }
     }

@@ -1,13 +1,14 @@
+/* sandbox-shim: the table of commands (shim.h). Init starts it once per file operation. */
 #include <string.h>
 
 #include "files/own.h"
 
-/* The first arguments are paths, whatever they look like. */
+/* The first arguments are always paths, even if they look like options. */
 struct command {
     const char *name;
     int (*run)(char **args);
-    const char *missing[2]; /* usage error when the first, the second path is missing */
-    const char *excess;     /* usage error for what follows the paths; NULL: run looks at it */
+    const char *missing[2]; /* usage error when the first or second path is missing */
+    const char *excess;     /* usage error for arguments after the paths; NULL: `run` parses them */
 };
 
 /* clang-format off */

@@ -1,4 +1,4 @@
-/* `mkdir`, and `mkdir --recursive` whose results are those of Rust's recursive DirBuilder. */
+/* `mkdir`, and `mkdir --recursive`, which behaves like Rust's recursive DirBuilder. */
 #include <errno.h>
 #include <limits.h>
 #include <stdbool.h>
@@ -10,32 +10,32 @@
 
 enum { DEPTH_MAX = PATH_MAX / 2 + 1 };
 
-/* The last byte says nothing: a slash, or a "." component. "/" and a "." at the very start do. */
-static bool ends_in_nothing(const char *path, size_t len)
+/* True if the last byte is redundant: a slash, or a "." component; not for "/" or a leading ".". */
+static bool path_has_redundant_end(const char *path, size_t len)
 {
     return len > 1 && (path[len - 1] == '/' || (path[len - 1] == '.' && path[len - 2] == '/'));
 }
 
-static size_t trim(const char *path, size_t len)
+static size_t path_trim(const char *path, size_t len)
 {
-    while (ends_in_nothing(path, len))
+    while (path_has_redundant_end(path, len))
         len--;
     return len;
 }
 
 ssize_t shim_parent_length(const char *path, size_t len)
 {
-    len = trim(path, len);
+    len = path_trim(path, len);
     if (len == 0 || (len == 1 && path[0] == '/'))
         return -1;
     while (len > 0 && path[len - 1] != '/')
         len--;
-    return (ssize_t)trim(path, len);
+    return (ssize_t)path_trim(path, len);
 }
 
-/* mkdir of the first len bytes; -ENOENT when something above is missing, 0 when a directory is
- * there in the end. */
-static int make_level(char *path, size_t len)
+/* mkdir of the first len bytes. Returns -ENOENT when a directory above is missing, 0 when a
+ * directory exists afterwards. */
+static int mkdir_level(char *path, size_t len)
 {
     char cut = path[len];
     struct stat st;
@@ -51,12 +51,10 @@ static int make_level(char *path, size_t len)
     return r;
 }
 
-/*
- * Up until a directory exists or can be made, then down again. Each path above is shorter by two
- * bytes or more, and one of PATH_MAX or longer is refused by the first mkdir with ENAMETOOLONG:
- * DEPTH_MAX levels are enough.
- */
-static int make_all(char *path)
+/* Goes up until a directory exists or can be made, then down again. Each path above is at least two
+ * bytes shorter, and the first mkdir refuses a path of PATH_MAX or more with ENAMETOOLONG. So
+ * DEPTH_MAX levels are enough. */
+static int mkdir_all(char *path)
 {
     static unsigned short missing[DEPTH_MAX];
     size_t depth = 0;
@@ -64,7 +62,7 @@ static int make_all(char *path)
     int r = 0;
 
     while (len > 0) {
-        r = make_level(path, (size_t)len);
+        r = mkdir_level(path, (size_t)len);
         if (r != -ENOENT)
             break;
         if (depth == DEPTH_MAX)
@@ -76,7 +74,7 @@ static int make_all(char *path)
         r = 0;
     }
     while (r == 0 && depth > 0)
-        r = make_level(path, missing[--depth]);
+        r = mkdir_level(path, missing[--depth]);
     return r;
 }
 
@@ -87,6 +85,6 @@ int shim_cmd_mkdir(char **args)
     if (args[1] != NULL && args[2] != NULL)
         shim_die("mkdir accepts one path and optional --recursive");
     if (args[1] != NULL)
-        return shim_answer(STDOUT_FILENO, make_all(args[0]));
+        return shim_answer(STDOUT_FILENO, mkdir_all(args[0]));
     return shim_answer(STDOUT_FILENO, mkdir(args[0], 0777) < 0 ? -errno : 0);
 }

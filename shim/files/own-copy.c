@@ -1,3 +1,4 @@
+/* The commands rind-copy and rind-move. */
 #include <errno.h>
 #include <fcntl.h>
 #include <limits.h>
@@ -17,12 +18,12 @@ struct ends {
     const char *what, *path; /* of a failure; path may be "" */
 };
 
-static bool is_dots(const char *name)
+static bool is_dot_name(const char *name)
 {
     return strcmp(name, ".") == 0 || strcmp(name, "..") == 0;
 }
 
-static int open_ends(struct ends *e, char **args)
+static int ends_open(struct ends *e, char **args)
 {
     bool from_slash, to_slash;
     struct stat st;
@@ -40,18 +41,18 @@ static int open_ends(struct ends *e, char **args)
     e->to_dir = own_open_parent(args[1], e->to, &to_slash);
     if (e->to_dir < 0)
         return e->to_dir;
-    if (is_dots(e->to))
+    if (is_dot_name(e->to))
         return -EEXIST;
     return to_slash && !S_ISDIR(st.st_mode) ? -ENOTDIR : 0;
 }
 
-static int answer(const struct ends *e, int r)
+static int ends_answer(const struct ends *e, int r)
 {
     return r < 0 ? own_answer_error(STDOUT_FILENO, r, e->what, e->path)
                  : shim_answer_success(STDOUT_FILENO);
 }
 
-/* rind-copy FROM TO [--no-replace]: copy_tree. */
+/* rind-copy FROM TO [--no-replace]: calls copy_tree. */
 int own_cmd_copy(char **args)
 {
     static struct ends e;
@@ -61,23 +62,23 @@ int own_cmd_copy(char **args)
 
     own_options(args + 2, (const struct own_option[]){{.name = "--no-replace", .flag = &keep},
                                                       {.name = NULL}});
-    r = open_ends(&e, args);
+    r = ends_open(&e, args);
     if (r < 0)
-        return answer(&e, r);
+        return ends_answer(&e, r);
     e.path = args[0];
     r = copy_tree(e.from_dir, e.from, e.to_dir, e.to, !keep, &e.what, &path);
     if (path[0] != '\0')
         e.path = path;
-    return answer(&e, r);
+    return ends_answer(&e, r);
 }
 
-static void discard(int dirfd, const char *name)
+static void temp_remove(int dirfd, const char *name)
 {
     if (unlinkat(dirfd, name, 0) < 0 && errno == EISDIR)
         (void)rmtree_at(dirfd, name, 0);
 }
 
-static int remove_source(struct ends *e)
+static int ends_remove_source(struct ends *e)
 {
     int r = unlinkat(e->from_dir, e->from, 0) < 0 ? -errno : 0;
 
@@ -87,9 +88,9 @@ static int remove_source(struct ends *e)
     return r;
 }
 
-/* The copy is made under a name of its own and takes the target's place when it is whole; only then
- * the source is removed. */
-static int move_by_copy(struct ends *e, bool keep)
+/* Copies under a temporary name, and renames the complete copy to the target; only then the source
+ * is removed. */
+static int ends_move_by_copy(struct ends *e, bool keep)
 {
     char temp[NAME_MAX + 1];
     const char *path = "";
@@ -100,7 +101,7 @@ static int move_by_copy(struct ends *e, bool keep)
         r = copy_tree(e->from_dir, e->from, e->to_dir, temp, false, &e->what, &path);
     }
     if (r == -EEXIST)
-        return r; /* whatever is there is not ours */
+        return r; /* an existing file is not this process's to remove */
     if (path[0] != '\0')
         e->path = path;
     if (r == 0 &&
@@ -109,13 +110,13 @@ static int move_by_copy(struct ends *e, bool keep)
         e->what = "rename";
     }
     if (r < 0) {
-        discard(e->to_dir, temp);
+        temp_remove(e->to_dir, temp);
         return r;
     }
-    return remove_source(e);
+    return ends_remove_source(e);
 }
 
-/* rind-move FROM TO [--no-replace]: rename, also from one file system to another. */
+/* rind-move FROM TO [--no-replace]: renames, also across file systems. */
 int own_cmd_move(char **args)
 {
     static struct ends e;
@@ -130,12 +131,12 @@ int own_cmd_move(char **args)
     e.what = "rename";
     e.path = args[0];
     if (r == -EXDEV)
-        r = open_ends(&e, args);
+        r = ends_open(&e, args);
     else
-        return answer(&e, r);
-    if (r == 0 && is_dots(e.from))
+        return ends_answer(&e, r);
+    if (r == 0 && is_dot_name(e.from))
         r = -EBUSY;
     if (r == 0)
-        r = move_by_copy(&e, keep);
-    return answer(&e, r);
+        r = ends_move_by_copy(&e, keep);
+    return ends_answer(&e, r);
 }

@@ -1,3 +1,4 @@
+/* The command rind-list. */
 #include <errno.h>
 #include <fcntl.h>
 #include <string.h>
@@ -12,24 +13,24 @@ struct list {
     struct batch batch;
 };
 
-static void read_target(const struct walk *w, struct file_record *r)
+static void record_read_target(const struct walk *w, struct file_record *r)
 {
     static char target[FILE_PATH_MAX];
     ssize_t n = readlinkat(w->dirfd, w->name, target, sizeof(target));
 
     if (n <= 0)
-        return; /* it has vanished, or become something else */
+        return; /* the entry has vanished, or is no link any more */
     r->target = target;
     r->target_len = (uint16_t)n;
 }
 
-static void failed(struct file_record *r, int code)
+static void record_fail(struct file_record *r, int code)
 {
     r->flags |= FILE_FAILED;
     r->error = (uint16_t)-code;
 }
 
-static void one_entry(struct list *l)
+static void list_entry(struct list *l)
 {
     struct walk *w = &l->walk;
     struct file_record r = {.name = NULL};
@@ -38,20 +39,20 @@ static void one_entry(struct list *l)
     if (w->error == 0)
         own_record(&r, &w->st);
     else
-        failed(&r, w->error);
+        record_fail(&r, w->error);
     r.name = w->path;
     r.name_len = (uint16_t)w->path_len;
     if (w->error == 0 && S_ISLNK(w->st.st_mode))
-        read_target(w, &r);
+        record_read_target(w, &r);
     if (w->error == 0 && S_ISDIR(w->st.st_mode)) {
         enter = w->depth < l->depth;
         if (enter) {
             int e = walk_enter(w);
 
             if (e == -ENOENT || e == -ELOOP || e == -ENOTDIR)
-                r.flags |= FILE_NOT_ENTERED; /* too deep, or swapped meanwhile */
+                r.flags |= FILE_NOT_ENTERED; /* too deep, or replaced meanwhile */
             else if (e < 0)
-                failed(&r, e);
+                record_fail(&r, e);
         } else {
             r.flags |= FILE_NOT_ENTERED;
         }
@@ -60,7 +61,7 @@ static void one_entry(struct list *l)
     l->count++;
 }
 
-static int all_entries(struct list *l)
+static int list_entries(struct list *l)
 {
     int r;
 
@@ -71,16 +72,16 @@ static int all_entries(struct list *l)
             batch_add_record(&l->batch, &(struct file_record){.flags = FILE_TRUNCATED});
             return 0;
         }
-        one_entry(l);
+        list_entry(l);
     }
     return r;
 }
 
-/* rind-list PATH --depth=N --max=N [--all]: a record for each entry, in the directory's order, a
- * directory before what is in it. */
+/* rind-list PATH --depth=N --max=N [--all]: one record per entry, in the directory's order, a
+ * directory before its entries. */
 int own_cmd_list(char **args)
 {
-    static struct list l; /* not initialised here: the buffers would be part of the program */
+    static struct list l; /* not initialised here, so that the buffers are in .bss */
     int fd, r;
 
     l.depth = 1;
@@ -96,7 +97,7 @@ int own_cmd_list(char **args)
     if (fd < 0)
         return own_answer_error(STDOUT_FILENO, fd, "open directory", args[0]);
     walk_init(&l.walk, fd);
-    r = all_entries(&l);
+    r = list_entries(&l);
     batch_flush(&l.batch);
     return r < 0 ? own_answer_error(STDOUT_FILENO, r, "list",
                                     l.walk.path_len > 0 ? l.walk.path : args[0])

@@ -1,3 +1,4 @@
+/* The command rind-read. */
 #include <errno.h>
 #include <fcntl.h>
 #include <unistd.h>
@@ -6,7 +7,7 @@
 
 enum { COPY_BYTES = 128 << 10 };
 
-/* Up to len bytes from fd to stdout. *ret_out: it was stdout that failed. */
+/* Copies up to len bytes from fd to stdout. *ret_out: the error is stdout's. */
 static int copy_range(int fd, uint64_t len, bool *ret_out)
 {
     static char buf[COPY_BYTES];
@@ -27,14 +28,12 @@ static int copy_range(int fd, uint64_t len, bool *ret_out)
     return 0;
 }
 
-/*
- * rind-read PATH --offset=N --length=N [--suffix=N]: on stderr the record of what was opened, then
- * on stdout its bytes from offset on (the last N with --suffix), at most length, then on stderr
- * the outcome. An offset behind the end is no error: nothing comes.
- */
+/* rind-read PATH --offset=N --length=N [--suffix=N]: writes the record of the opened file to
+ * stderr; then its bytes from offset on (the last N with --suffix), at most length, to stdout; then
+ * the result to stderr. An offset behind the end is no error: no bytes are written. */
 int own_cmd_read(char **args)
 {
-    static struct batch b; /* not initialised here: the buffer would be part of the program */
+    static struct batch b; /* not initialised here, so that the buffer is in .bss */
     uint64_t offset = 0, length = INT64_MAX, suffix = UINT64_MAX;
     struct file_record record;
     struct stat st;
@@ -54,7 +53,7 @@ int own_cmd_read(char **args)
     own_record(&record, &st);
     if (own_size_exact(fd, &st)) {
         record.flags |= FILE_SIZE_EXACT;
-        /* What grows meanwhile does not count: the record has announced the size. */
+        /* Data appended meanwhile is left out: the record has announced the size. */
         if (suffix != UINT64_MAX)
             offset = suffix < record.size ? record.size - suffix : 0;
         if (length > record.size - (offset < record.size ? offset : record.size))

@@ -1,13 +1,15 @@
+/* The command rind-stat. */
 #include <errno.h>
 #include <fcntl.h>
 #include <unistd.h>
 
 #include "files/own.h"
 
-/* rind-stat PATH [--no-follow]: one record without a name. Needs no permission on the file. */
+/* rind-stat PATH [--no-follow]: writes one record without a name. Needs no permission on the file.
+ */
 int own_cmd_stat(char **args)
 {
-    static struct batch b; /* not initialised here: the buffer would be part of the program */
+    static struct batch b; /* not initialised here, so that the buffer is in .bss */
     static char target[FILE_PATH_MAX];
     struct file_record r;
     struct stat st;

@@ -1,8 +1,8 @@
 /*
- * Unpacks an archive beneath a directory. Every name is resolved beneath that directory
- * and through no link, so that neither the archive's own links nor those that somebody makes
- * meanwhile lead elsewhere. What is there is replaced, but no directory by what is none, nor the
- * other way round.
+ * The command rind-tar-in: unpacks an archive below a directory. Every name is resolved beneath
+ * that directory and through no link, so that neither the archive's links nor those made meanwhile
+ * lead out of it. Existing files are replaced, but no directory by another type of file, and no
+ * other type by a directory.
  */
 #include <errno.h>
 #include <fcntl.h>
@@ -19,8 +19,9 @@
 
 enum {
     READ_BYTES = 128 << 10,
-    DIRS_MAX = 65536, /* directories that get their times when all is unpacked; further ones keep
-                         the time of unpacking */
+    /* directories whose times are set when all is unpacked; further ones keep the time of unpacking
+     */
+    DIRS_MAX = 65536,
 };
 
 struct made_dir {
@@ -36,15 +37,15 @@ struct made_dirs {
 struct tar_unpack {
     struct tar_in in;
     struct tar_item item;
-    char path[FILE_PATH_MAX + 1]; /* of the item, clean */
-    int top, parent;              /* the target; the directory that the item is made in */
-    const char *base;             /* its name there, in path */
+    char path[FILE_PATH_MAX + 1]; /* of the item, cleaned */
+    int top, parent;  /* the target directory; the directory in which the item is made */
+    const char *base; /* its name in parent, points into path */
     bool owners;
     struct made_dirs dirs;
     const char *what;
 };
 
-static int fail(struct tar_unpack *t, int code, const char *what)
+static int unpack_fail(struct tar_unpack *t, int code, const char *what)
 {
     t->what = what;
     return code;
@@ -58,9 +59,9 @@ static ssize_t read_stdin(void *data, void *buf, size_t len)
 
 /* ---- directories ---- */
 
-/* Opens a directory beneath the top, making what is missing of it: plainly, for root, as mkdir -p
- * would. path is changed and put back. */
-static int open_made(const struct tar_unpack *t, char *path)
+/* Opens a directory beneath the top, and makes missing ones, owned by root, like mkdir -p. path is
+ * modified temporarily. */
+static int unpack_open_dir(const struct tar_unpack *t, char *path)
 {
     char *slash = path;
     int fd;
@@ -91,7 +92,7 @@ static int open_made(const struct tar_unpack *t, char *path)
 
 /* Splits path, a clean name, and opens the directory of its last component. *ret_base points into
  * path. */
-static int open_parent(struct tar_unpack *t, char *path, const char **ret_base, bool make)
+static int unpack_open_parent(struct tar_unpack *t, char *path, const char **ret_base, bool make)
 {
     char *slash = strrchr(path, '/');
     int fd;
@@ -100,12 +101,12 @@ static int open_parent(struct tar_unpack *t, char *path, const char **ret_base, 
     if (slash == NULL)
         return fcntl(t->top, F_DUPFD_CLOEXEC, 3);
     *slash = '\0';
-    fd = make ? open_made(t, path) : own_open_beneath(t->top, path);
+    fd = make ? unpack_open_dir(t, path) : own_open_beneath(t->top, path);
     *slash = '/';
     return fd;
 }
 
-static void remember_dir(struct tar_unpack *t)
+static void unpack_record_dir(struct tar_unpack *t)
 {
     struct made_dirs *d = &t->dirs;
     size_t size = strlen(t->path) + 1;
@@ -130,8 +131,8 @@ static void remember_dir(struct tar_unpack *t)
         .path = path, .mtime = {.tv_sec = t->item.mtime, .tv_nsec = (long)t->item.mtime_ns}};
 }
 
-/* Last of all: what is made in a directory changes its time. */
-static void set_dir_times(const struct tar_unpack *t)
+/* Comes last: making a file in a directory changes the directory's time. */
+static void unpack_set_dir_times(const struct tar_unpack *t)
 {
     for (size_t i = t->dirs.count; i-- > 0;) {
         const struct made_dir *d = &t->dirs.list[i];
@@ -139,59 +140,60 @@ static void set_dir_times(const struct tar_unpack *t)
         int fd = own_open_beneath(t->top, d->path[0] == '\0' ? "." : d->path);
 
         if (fd < 0)
-            continue; /* replaced since */
+            continue; /* replaced meanwhile */
         (void)futimens(fd, times);
         (void)close(fd);
     }
 }
 
-/* ---- facts ---- */
+/* ---- attributes ---- */
 
-static int set_xattrs(struct tar_unpack *t, int fd)
+static int unpack_set_xattrs(struct tar_unpack *t, int fd)
 {
     for (size_t i = 0; i < t->item.xattr_count; i++) {
         const struct tar_xattr *x = &t->item.xattrs[i];
 
         if (fsetxattr(fd, x->name, x->value, x->len, 0) < 0)
-            return fail(t, -errno, x->name);
+            return unpack_fail(t, -errno, x->name);
     }
     return 0;
 }
 
-/* In the one order that works: a change of owner takes set-id bits and capabilities away. */
-static int set_facts(struct tar_unpack *t, int fd)
+/* The order matters: fchown clears set-id bits and capabilities. */
+static int unpack_set_attributes(struct tar_unpack *t, int fd)
 {
     const struct timespec time = {.tv_sec = t->item.mtime, .tv_nsec = (long)t->item.mtime_ns};
     const struct timespec times[2] = {time, time};
     int r;
 
     if (t->owners && fchown(fd, t->item.uid, t->item.gid) < 0)
-        return fail(t, -errno, "set owner");
+        return unpack_fail(t, -errno, "set owner");
     r = shim_fchmod(fd, t->item.mode);
     if (r < 0)
-        return fail(t, r, "set mode");
-    r = set_xattrs(t, fd);
+        return unpack_fail(t, r, "set mode");
+    r = unpack_set_xattrs(t, fd);
     if (r == 0 && futimens(fd, times) < 0)
-        r = fail(t, -errno, "set time");
+        r = unpack_fail(t, -errno, "set time");
     return r;
 }
 
-/* Of what has no descriptor. */
-static int set_facts_at(struct tar_unpack *t)
+/* For files that are not opened. */
+static int unpack_set_attributes_at(struct tar_unpack *t)
 {
     const struct timespec time = {.tv_sec = t->item.mtime, .tv_nsec = (long)t->item.mtime_ns};
     const struct timespec times[2] = {time, time};
 
     if (t->owners &&
         fchownat(t->parent, t->base, t->item.uid, t->item.gid, AT_SYMLINK_NOFOLLOW) < 0)
-        return fail(t, -errno, "set owner");
-    (void)utimensat(t->parent, t->base, times, AT_SYMLINK_NOFOLLOW); /* not all can, of a link */
+        return unpack_fail(t, -errno, "set owner");
+    /* some file systems do not support it for links */
+    (void)utimensat(t->parent, t->base, times, AT_SYMLINK_NOFOLLOW);
     return 0;
 }
 
-/* ---- kinds ---- */
+/* ---- kinds of entries ---- */
 
-static int fill(struct tar_unpack *t, int fd)
+static int unpack_write_contents(struct tar_unpack *t, int fd)
 {
     static char buf[READ_BYTES];
     ssize_t n;
@@ -200,13 +202,13 @@ static int fill(struct tar_unpack *t, int fd)
         int r = shim_write(fd, buf, (size_t)n);
 
         if (r < 0)
-            return fail(t, r, "write");
+            return unpack_fail(t, r, "write");
     }
-    return n < 0 ? fail(t, (int)n, t->in.why) : 0;
+    return n < 0 ? unpack_fail(t, (int)n, t->in.why) : 0;
 }
 
-/* A file that cannot be unlinked because something is mounted on it (/etc/hosts) is filled anew. */
-static int open_mounted(struct tar_unpack *t)
+/* A file that cannot be unlinked because it is a mount point (/etc/hosts) is overwritten. */
+static int unpack_open_mounted(struct tar_unpack *t)
 {
     int fd = own_open_at(t->parent, t->base, O_WRONLY, 0);
     struct stat st;
@@ -219,63 +221,63 @@ static int open_mounted(struct tar_unpack *t)
     return -EBUSY;
 }
 
-/* Makes way for what is no directory. 1: a mount point is in the way. */
-static int make_way(struct tar_unpack *t)
+/* Removes an existing file that is no directory. Returns 1 if it is a mount point. */
+static int unpack_remove_existing(struct tar_unpack *t)
 {
     if (unlinkat(t->parent, t->base, 0) == 0 || errno == ENOENT)
         return 0;
     return errno == EBUSY ? 1 : -errno;
 }
 
-static int put_file(struct tar_unpack *t, bool mounted)
+static int unpack_put_file(struct tar_unpack *t, bool mounted)
 {
-    int fd = mounted ? open_mounted(t)
+    int fd = mounted ? unpack_open_mounted(t)
                      : own_open_at(t->parent, t->base, O_WRONLY | O_CREAT | O_EXCL, 0600);
     int r;
 
     if (fd < 0)
-        return fail(t, fd, "create");
-    r = fill(t, fd);
+        return unpack_fail(t, fd, "create");
+    r = unpack_write_contents(t, fd);
     if (r == 0)
-        r = set_facts(t, fd);
+        r = unpack_set_attributes(t, fd);
     if (close(fd) < 0 && errno != EINTR && r == 0)
-        r = fail(t, -errno, "write");
+        r = unpack_fail(t, -errno, "write");
     return r;
 }
 
-static int put_link(struct tar_unpack *t)
+static int unpack_put_symlink(struct tar_unpack *t)
 {
     if (symlinkat(t->item.link, t->parent, t->base) < 0)
-        return fail(t, -errno, "make link");
-    return set_facts_at(t);
+        return unpack_fail(t, -errno, "make link");
+    return unpack_set_attributes_at(t);
 }
 
-/* To a name in the same archive or of what is there: beneath the top, as every other. */
-static int put_hard_link(struct tar_unpack *t)
+/* The target is a name in the archive or an existing file, beneath the top like any other. */
+static int unpack_put_hard_link(struct tar_unpack *t)
 {
     static char target[FILE_PATH_MAX + 1];
     const char *base;
     int fd, r = tar_clean_name(t->item.link, target);
 
     if (r < 0 || target[0] == '\0')
-        return fail(t, -EINVAL, "a link to outside of the archive");
-    fd = open_parent(t, target, &base, false);
+        return unpack_fail(t, -EINVAL, "a link to outside of the archive");
+    fd = unpack_open_parent(t, target, &base, false);
     if (fd < 0)
-        return fail(t, fd, "the link's target");
-    /* Not followed: a link to a link is one more name of the link. */
-    r = linkat(fd, base, t->parent, t->base, 0) < 0 ? fail(t, -errno, "make link") : 0;
+        return unpack_fail(t, fd, "the link's target");
+    /* Not followed: a link to a symbolic link is another name of the symbolic link. */
+    r = linkat(fd, base, t->parent, t->base, 0) < 0 ? unpack_fail(t, -errno, "make link") : 0;
     (void)close(fd);
     return r;
 }
 
-static int put_pipe(struct tar_unpack *t)
+static int unpack_put_fifo(struct tar_unpack *t)
 {
     if (mknodat(t->parent, t->base, S_IFIFO | (t->item.mode & 07777), 0) < 0)
-        return fail(t, -errno, "make FIFO");
-    return set_facts_at(t);
+        return unpack_fail(t, -errno, "make FIFO");
+    return unpack_set_attributes_at(t);
 }
 
-static int put_dir(struct tar_unpack *t)
+static int unpack_put_dir(struct tar_unpack *t)
 {
     int fd, r;
 
@@ -286,93 +288,91 @@ static int put_dir(struct tar_unpack *t)
     else
         fd = own_open_at(t->parent, t->base, O_RDONLY | O_DIRECTORY, 0);
     if (fd < 0)
-        return fail(t, fd, "make directory");
-    r = set_facts(t, fd);
+        return unpack_fail(t, fd, "make directory");
+    r = unpack_set_attributes(t, fd);
     (void)close(fd);
     if (r == 0)
-        remember_dir(t);
+        unpack_record_dir(t);
     return r;
 }
 
-static int put_leaf(struct tar_unpack *t)
+static int unpack_put_non_directory(struct tar_unpack *t)
 {
-    int way = make_way(t);
+    int way = unpack_remove_existing(t);
 
     if (way < 0)
-        return fail(t, way, "replace");
+        return unpack_fail(t, way, "replace");
     if (way > 0 && t->item.kind != TAR_REGULAR)
-        return fail(t, -EBUSY, "replace");
+        return unpack_fail(t, -EBUSY, "replace");
     switch (t->item.kind) {
     case TAR_REGULAR:
-        return put_file(t, way > 0);
+        return unpack_put_file(t, way > 0);
     case TAR_HARD_LINK:
-        return put_hard_link(t);
+        return unpack_put_hard_link(t);
     case TAR_SYMBOLIC:
-        return put_link(t);
+        return unpack_put_symlink(t);
     case TAR_PIPE:
-        return put_pipe(t);
+        return unpack_put_fifo(t);
     case TAR_CHARACTER:
     case TAR_BLOCK_DEVICE:
     case TAR_DIRECTORY:
     case TAR_KIND_INVALID:
     default:
-        return fail(t, -EPERM, "a device");
+        return unpack_fail(t, -EPERM, "a device");
     }
 }
 
-/* Refused before anything is made: what an archive from outside must not bring in. */
-static int check_item(struct tar_unpack *t)
+/* Checks before anything is made: refuses entries that an archive from outside must not contain. */
+static int unpack_check_item(struct tar_unpack *t)
 {
     if (tar_clean_name(t->item.name, t->path) < 0)
-        return fail(t, -EINVAL, "a name that leads outside");
+        return unpack_fail(t, -EINVAL, "a name that leads outside");
     if (t->item.kind == TAR_CHARACTER || t->item.kind == TAR_BLOCK_DEVICE)
-        return fail(t, -EPERM, "a device");
+        return unpack_fail(t, -EPERM, "a device");
     if (t->path[0] == '\0' && t->item.kind != TAR_DIRECTORY)
-        return fail(t, -EINVAL, "the top is not a directory");
+        return unpack_fail(t, -EINVAL, "the top is not a directory");
     for (size_t i = 0; i < t->item.xattr_count; i++)
         if (!own_xattr_carried(t->item.xattrs[i].name))
-            return fail(t, -EPERM,
-                        "an extended attribute that is not user.* or security.capability");
+            return unpack_fail(t, -EPERM,
+                               "an extended attribute that is not user.* or security.capability");
     return 0;
 }
 
-static int put_item(struct tar_unpack *t)
+static int unpack_put_item(struct tar_unpack *t)
 {
-    int r = check_item(t);
+    int r = unpack_check_item(t);
 
     if (r < 0)
         return r;
-    t->parent = open_parent(t, t->path, &t->base, true);
+    t->parent = unpack_open_parent(t, t->path, &t->base, true);
     if (t->parent < 0)
-        return fail(t, t->parent, "make directory");
-    r = t->item.kind == TAR_DIRECTORY ? put_dir(t) : put_leaf(t);
+        return unpack_fail(t, t->parent, "make directory");
+    r = t->item.kind == TAR_DIRECTORY ? unpack_put_dir(t) : unpack_put_non_directory(t);
     (void)close(t->parent);
     return r;
 }
 
-static int unpack(struct tar_unpack *t)
+static int unpack_archive(struct tar_unpack *t)
 {
     int r;
 
     t->item.name[0] = '\0';
     while ((r = tar_read(&t->in, &t->item)) > 0) {
-        r = put_item(t);
+        r = unpack_put_item(t);
         if (r < 0)
             return r;
         t->item.name[0] = '\0';
     }
-    set_dir_times(t);
-    return r < 0 ? fail(t, r, t->in.why) : 0;
+    unpack_set_dir_times(t);
+    return r < 0 ? unpack_fail(t, r, t->in.why) : 0;
 }
 
-/*
- * rind-tar-in PATH [--no-owners]: an empty data frame when the directory is open; then stdin is the
- * archive; then the outcome. What was unpacked before an error stays. Owners are set by root alone,
- * ids beyond a sandbox's become nobody's.
- */
+/* rind-tar-in PATH [--no-owners]: writes an empty data frame when the directory is open; then reads
+ * the archive from stdin; then writes the result. Files unpacked before an error stay. Only root
+ * sets owners; ids above a sandbox's highest become nobody's. */
 int own_cmd_tar_in(char **args)
 {
-    static struct tar_unpack t; /* not initialised here: the buffers would be part of the program */
+    static struct tar_unpack t; /* not initialised here, so that the buffers are in .bss */
     uint8_t frame[FRAME_HEADER_SIZE];
     bool no_owners = false;
     int r;
@@ -389,7 +389,7 @@ int own_cmd_tar_in(char **args)
     r = shim_write(STDOUT_FILENO, frame, sizeof(frame));
     if (r < 0)
         shim_die_errno(r);
-    r = unpack(&t);
+    r = unpack_archive(&t);
     return r < 0 ? own_answer_error(STDOUT_FILENO, r, t.what,
                                     t.item.name[0] != '\0' ? t.item.name : NULL)
                  : shim_answer_success(STDOUT_FILENO);

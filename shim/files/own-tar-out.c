@@ -1,3 +1,4 @@
+/* The command rind-tar-out: archives a file or a tree. */
 #include <errno.h>
 #include <fcntl.h>
 #include <limits.h>
@@ -16,7 +17,7 @@ struct tar_out {
     struct walk walk;
     struct links links;
     struct tar_item item;
-    const char *prefix; /* in front of every name; "" = none */
+    const char *prefix; /* put before every name; "" = none */
     uint64_t written;
     uint8_t head[TAR_HEAD_MAX];
     char xattr_names[XATTR_NAMES_MAX];
@@ -24,14 +25,14 @@ struct tar_out {
     const char *what;
 };
 
-static int fail(struct tar_out *t, int code, const char *what)
+static int archive_fail(struct tar_out *t, int code, const char *what)
 {
     t->what = what;
     return code;
 }
 
-/* Nobody reads any more: there is nobody to tell. */
-static void put(struct tar_out *t, const void *data, size_t len)
+/* If stdout fails, its reader has gone and no error can be reported. */
+static void archive_write(struct tar_out *t, const void *data, size_t len)
 {
     int r = shim_write(STDOUT_FILENO, data, len);
 
@@ -40,22 +41,22 @@ static void put(struct tar_out *t, const void *data, size_t len)
     t->written += len;
 }
 
-static void put_zeros(struct tar_out *t, uint64_t len)
+static void archive_put_zeros(struct tar_out *t, uint64_t len)
 {
-    static char zeros[64 << 10]; /* not const: it would be part of the program */
+    static char zeros[64 << 10]; /* not const, so that it is in .bss */
 
     for (; len > 0; len -= len < sizeof(zeros) ? len : sizeof(zeros))
-        put(t, zeros, len < sizeof(zeros) ? (size_t)len : sizeof(zeros));
+        archive_write(t, zeros, len < sizeof(zeros) ? (size_t)len : sizeof(zeros));
 }
 
 /* ---- one entry ---- */
 
-static int set_name(struct tar_out *t, const char *path)
+static int archive_set_name(struct tar_out *t, const char *path)
 {
     size_t a = strlen(t->prefix), b = strlen(path), slash = a > 0 && b > 0;
 
     if (a + slash + b > FILE_PATH_MAX)
-        return fail(t, -ENAMETOOLONG, "archive");
+        return archive_fail(t, -ENAMETOOLONG, "archive");
     memcpy(t->item.name, t->prefix, a);
     if (slash)
         t->item.name[a] = '/';
@@ -65,7 +66,7 @@ static int set_name(struct tar_out *t, const char *path)
     return 0;
 }
 
-static void set_facts(struct tar_item *item, const struct stat *st)
+static void item_set_attributes(struct tar_item *item, const struct stat *st)
 {
     static const unsigned char kinds[16] = {
         [S_IFREG >> 12] = TAR_REGULAR,      [S_IFDIR >> 12] = TAR_DIRECTORY,
@@ -85,8 +86,8 @@ static void set_facts(struct tar_item *item, const struct stat *st)
     item->xattr_count = 0;
 }
 
-/* Of an open file; those that do not fit any more are an error when the header is made. */
-static int add_xattrs(struct tar_out *t, int fd)
+/* Adds the xattrs of an open file; too many of them are an error when the header is made. */
+static int archive_add_xattrs(struct tar_out *t, int fd)
 {
     ssize_t n = flistxattr(fd, t->xattr_names, sizeof(t->xattr_names));
     size_t used = 0;
@@ -98,12 +99,12 @@ static int add_xattrs(struct tar_out *t, int fd)
         if (!own_xattr_carried(name))
             continue;
         if (t->item.xattr_count == TAR_XATTRS_MAX)
-            return fail(t, -E2BIG, "more than 32 extended attributes");
+            return archive_fail(t, -E2BIG, "more than 32 extended attributes");
         size = fgetxattr(fd, name, t->xattr_values + used, sizeof(t->xattr_values) - used);
         if (size < 0 && errno == ERANGE)
-            return fail(t, -E2BIG, "extended attributes of more than 256 KiB");
+            return archive_fail(t, -E2BIG, "extended attributes of more than 256 KiB");
         if (size < 0)
-            continue; /* gone meanwhile */
+            continue; /* removed meanwhile */
         t->item.xattrs[t->item.xattr_count++] =
             (struct tar_xattr){.name = name, .value = t->xattr_values + used, .len = (size_t)size};
         used += (size_t)size;
@@ -111,18 +112,18 @@ static int add_xattrs(struct tar_out *t, int fd)
     return 0;
 }
 
-static int put_head(struct tar_out *t)
+static int archive_put_header(struct tar_out *t)
 {
     ssize_t n = tar_put_item(t->head, &t->item);
 
     if (n < 0)
-        return fail(t, (int)n, "header");
-    put(t, t->head, (size_t)n);
+        return archive_fail(t, (int)n, "header");
+    archive_write(t, t->head, (size_t)n);
     return 0;
 }
 
-/* What is read from where fd stands; *left is what of that is not there any more. */
-static int put_data(struct tar_out *t, int fd, uint64_t *left)
+/* Copies from fd's current offset; *left becomes the number of missing bytes. */
+static int archive_put_data(struct tar_out *t, int fd, uint64_t *left)
 {
     static char buf[COPY_BYTES];
 
@@ -130,18 +131,18 @@ static int put_data(struct tar_out *t, int fd, uint64_t *left)
         ssize_t n = shim_read(fd, buf, *left < sizeof(buf) ? (size_t)*left : sizeof(buf));
 
         if (n < 0)
-            return fail(t, (int)n, "read");
+            return archive_fail(t, (int)n, "read");
         if (n == 0)
             break;
-        put(t, buf, (size_t)n);
+        archive_write(t, buf, (size_t)n);
         *left -= (uint64_t)n;
     }
     return 0;
 }
 
-/* Where from `at` on the next data (SEEK_DATA) or hole begins; size where there is none before, or
- * `otherwise` where nobody can say. */
-static uint64_t seek(int fd, uint64_t at, uint64_t size, int what, uint64_t otherwise)
+/* Returns where the next data (SEEK_DATA) or hole begins, from `at` on: `size` if there is none
+ * before, `otherwise` if the file system cannot tell. */
+static uint64_t file_seek(int fd, uint64_t at, uint64_t size, int what, uint64_t otherwise)
 {
     off_t found = lseek(fd, (off_t)at, what);
 
@@ -150,138 +151,140 @@ static uint64_t seek(int fd, uint64_t at, uint64_t size, int what, uint64_t othe
     return (uint64_t)found < at ? at : (uint64_t)found < size ? (uint64_t)found : size;
 }
 
-/* Exactly size bytes: what a file has lost meanwhile is zeros, what it has won is left out. A hole
- * is not read: its zeros would fill the page cache, at the expense of the sandbox. It is written as
- * zeros, though, because most readers, our own among them, take no sparse entries. */
-static int put_contents(struct tar_out *t, int fd, uint64_t size)
+/* Writes exactly size bytes: missing data becomes zeros, added data is left out. Holes are not
+ * read, because their zeros would fill the page cache at the sandbox's expense. They are written as
+ * zeros, because most readers, including rind's, do not support sparse entries. */
+static int archive_put_contents(struct tar_out *t, int fd, uint64_t size)
 {
     for (uint64_t at = 0; at < size;) {
-        const uint64_t data = seek(fd, at, size, SEEK_DATA, at);
-        uint64_t end = seek(fd, data, size, SEEK_HOLE, size), left;
+        const uint64_t data = file_seek(fd, at, size, SEEK_DATA, at);
+        uint64_t end = file_seek(fd, data, size, SEEK_HOLE, size), left;
         int r = 0;
 
-        if (end == data && data < size) /* it has changed in between */
+        if (end == data && data < size) /* the file has changed between the two seeks */
             end = size;
         left = end - data;
-        put_zeros(t, data - at);
+        archive_put_zeros(t, data - at);
         if (left > 0 && lseek(fd, (off_t)data, SEEK_SET) >= 0)
-            r = put_data(t, fd, &left);
+            r = archive_put_data(t, fd, &left);
         if (r < 0)
             return r;
-        put_zeros(t, left);
+        archive_put_zeros(t, left);
         at = end;
     }
-    put_zeros(t, (TAR_BLOCK - size % TAR_BLOCK) % TAR_BLOCK);
+    archive_put_zeros(t, (TAR_BLOCK - size % TAR_BLOCK) % TAR_BLOCK);
     return 0;
 }
 
-static int put_file(struct tar_out *t, int dirfd, const char *name)
+static int archive_put_file(struct tar_out *t, int dirfd, const char *name)
 {
     int fd = own_open_at(dirfd, name, O_RDONLY, 0), r;
     struct stat st;
 
     if (fd < 0)
-        return fail(t, fd, "open");
+        return archive_fail(t, fd, "open");
     r = fstat(fd, &st) < 0 ? -errno : own_regular(&st);
     if (r < 0)
-        (void)fail(t, r, "replaced meanwhile");
+        (void)archive_fail(t, r, "replaced meanwhile");
     else
-        set_facts(&t->item, &st);
+        item_set_attributes(&t->item, &st);
     if (r == 0)
-        r = add_xattrs(t, fd);
+        r = archive_add_xattrs(t, fd);
     if (r == 0)
-        r = put_head(t);
+        r = archive_put_header(t);
     if (r == 0)
-        r = put_contents(t, fd, t->item.size);
+        r = archive_put_contents(t, fd, t->item.size);
     (void)close(fd);
     return r;
 }
 
-static int put_link(struct tar_out *t, int dirfd, const char *name)
+static int archive_put_symlink(struct tar_out *t, int dirfd, const char *name)
 {
     ssize_t n = readlinkat(dirfd, name, t->item.link, FILE_PATH_MAX);
 
     if (n < 0)
-        return fail(t, -errno, "read link");
+        return archive_fail(t, -errno, "read link");
     t->item.link[n] = '\0';
-    return put_head(t);
+    return archive_put_header(t);
 }
 
-/* Whatever is no directory. */
-static int put_leaf(struct tar_out *t, int dirfd, const char *name, const struct stat *st)
+/* Archives anything but a directory. */
+static int archive_put_non_directory(struct tar_out *t, int dirfd, const char *name,
+                                     const struct stat *st)
 {
     const char *first = NULL;
 
     if (S_ISSOCK(st->st_mode))
-        return 0; /* an archive cannot hold one, and it is nothing without its process */
-    set_facts(&t->item, st);
+        return 0; /* an archive cannot contain a socket */
+    item_set_attributes(&t->item, st);
     if (st->st_nlink > 1)
         first = links_seen(&t->links, st, t->item.name);
     if (first != NULL) {
         t->item.kind = TAR_HARD_LINK;
         t->item.size = 0;
         memcpy(t->item.link, first, strlen(first) + 1);
-        return put_head(t);
+        return archive_put_header(t);
     }
     if (S_ISREG(st->st_mode))
-        return put_file(t, dirfd, name);
-    return S_ISLNK(st->st_mode) ? put_link(t, dirfd, name) : put_head(t);
+        return archive_put_file(t, dirfd, name);
+    return S_ISLNK(st->st_mode) ? archive_put_symlink(t, dirfd, name) : archive_put_header(t);
 }
 
-/* An open directory. */
-static int put_dir(struct tar_out *t, int fd, const struct stat *st)
+/* Archives an open directory itself. */
+static int archive_put_dir(struct tar_out *t, int fd, const struct stat *st)
 {
     int r;
 
-    set_facts(&t->item, st);
-    r = add_xattrs(t, fd);
-    return r < 0 ? r : put_head(t);
+    item_set_attributes(&t->item, st);
+    r = archive_add_xattrs(t, fd);
+    return r < 0 ? r : archive_put_header(t);
 }
 
 /* ---- all of it ---- */
 
-static int enter(struct tar_out *t)
+static int archive_enter_dir(struct tar_out *t)
 {
     struct stat st = t->walk.st;
     int r = walk_enter(&t->walk);
 
     if (r < 0)
-        return fail(t, r, "open directory");
-    r = put_dir(t, walk_dir(&t->walk), &st);
-    /* The directory itself is there; what the kernel shows in it is no file. */
+        return archive_fail(t, r, "open directory");
+    r = archive_put_dir(t, walk_dir(&t->walk), &st);
+    /* Entries of a pseudo file system are not archived, only the directory itself. */
     if (r == 0 && own_is_pseudo(walk_dir(&t->walk)))
         walk_leave(&t->walk);
     return r;
 }
 
-static int one_entry(struct tar_out *t)
+static int archive_put_entry(struct tar_out *t)
 {
     struct walk *w = &t->walk;
     int r;
 
     if (w->error < 0)
-        return fail(t, w->error, "stat");
-    r = set_name(t, w->path);
+        return archive_fail(t, w->error, "stat");
+    r = archive_set_name(t, w->path);
     if (r == 0)
-        r = S_ISDIR(w->st.st_mode) ? enter(t) : put_leaf(t, w->dirfd, w->name, &w->st);
-    return r == -ENOENT ? 0 : r; /* it has vanished before anything of it was written */
+        r = S_ISDIR(w->st.st_mode) ? archive_enter_dir(t)
+                                   : archive_put_non_directory(t, w->dirfd, w->name, &w->st);
+    return r == -ENOENT ? 0 : r; /* the entry has vanished before any of it was written */
 }
 
-static int put_tree(struct tar_out *t, int fd, const struct stat *st)
+static int archive_put_tree(struct tar_out *t, int fd, const struct stat *st)
 {
-    int r = set_name(t, "");
+    int r = archive_set_name(t, "");
 
     walk_init(&t->walk, fd);
     if (r == 0)
-        r = put_dir(t, fd, st);
+        r = archive_put_dir(t, fd, st);
     if (r < 0 || own_is_pseudo(fd))
         return r;
     while (r == 0 && (r = walk_next(&t->walk)) > 0)
-        r = r == WALK_LEAVE ? 0 : one_entry(t);
+        r = r == WALK_LEAVE ? 0 : archive_put_entry(t);
     return r;
 }
 
-static int archive(struct tar_out *t, const char *path, bool follow)
+static int archive_path(struct tar_out *t, const char *path, bool follow)
 {
     char base[NAME_MAX + 1];
     bool slash;
@@ -299,36 +302,36 @@ static int archive(struct tar_out *t, const char *path, bool follow)
         if (fd < 0 || fstat(fd, &st) < 0)
             return fd < 0 ? fd : -errno;
         if (S_ISDIR(st.st_mode))
-            return put_tree(t, fd, &st);
+            return archive_put_tree(t, fd, &st);
         (void)close(fd);
-        return slash ? -ENOTDIR : -EINVAL; /* a link to a file: ask for the file */
+        return slash ? -ENOTDIR : -EINVAL; /* a link to a file: the client must name the file */
     }
     if (slash)
         return -ENOTDIR;
     if (S_ISSOCK(st.st_mode))
-        return fail(t, -EINVAL, "a socket");
-    r = set_name(t, t->prefix[0] != '\0' ? "" : base);
-    return r < 0 ? r : put_leaf(t, dirfd, base, &st);
+        return archive_fail(t, -EINVAL, "a socket");
+    r = archive_set_name(t, t->prefix[0] != '\0' ? "" : base);
+    return r < 0 ? r : archive_put_non_directory(t, dirfd, base, &st);
 }
 
-/* Whether every directory can be entered and every path named. What vanishes, or becomes something
- * else, is for the archive itself to find out. */
-static int check_dir(struct tar_out *t)
+/* Checks that a directory can be entered and named. If it vanishes or is replaced, archiving finds
+ * that out. */
+static int archive_check_dir(struct tar_out *t)
 {
     struct walk *w = &t->walk;
     int r;
 
     if (w->depth > FILE_LIST_DEPTH_MAX)
-        return fail(t, -ENAMETOOLONG, "more than 256 directories in one another");
+        return archive_fail(t, -ENAMETOOLONG, "more than 256 directories in one another");
     r = walk_enter(w);
     if (r == 0 && own_is_pseudo(walk_dir(w)))
         walk_leave(w);
     if (r == 0 || r == -ENOENT || r == -ENOTDIR || r == -ELOOP)
         return 0;
-    return fail(t, r, "open directory");
+    return archive_fail(t, r, "open directory");
 }
 
-static int check_tree(struct tar_out *t, int fd)
+static int archive_check_tree(struct tar_out *t, int fd)
 {
     int r;
 
@@ -342,18 +345,18 @@ static int check_tree(struct tar_out *t, int fd)
     while ((r = walk_next(&t->walk)) > 0) {
         if (r == WALK_LEAVE || t->walk.error < 0)
             continue;
-        r = set_name(t, t->walk.path);
+        r = archive_set_name(t, t->walk.path);
         if (r == 0 && S_ISDIR(t->walk.st.st_mode))
-            r = check_dir(t);
+            r = archive_check_dir(t);
         if (r < 0)
             return r;
     }
     return r;
 }
 
-/* What cannot be archived, as far as it can be known by a look at the directories alone: that costs
- * a small part of what the archive does. Whoever gets half of one is not told why. */
-static int check(struct tar_out *t, const char *path, bool follow)
+/* Finds entries that cannot be archived by walking the directories only, which costs little
+ * compared to archiving. Otherwise the client would get a partial archive without a reason. */
+static int archive_check(struct tar_out *t, const char *path, bool follow)
 {
     struct stat st;
     int fd = own_open(path, O_PATH | O_NOFOLLOW, 0), r;
@@ -367,20 +370,19 @@ static int check(struct tar_out *t, const char *path, bool follow)
         return r;
     fd = own_open(path, O_RDONLY | O_DIRECTORY, 0);
     if (fd < 0)
-        return S_ISDIR(st.st_mode) ? fd : 0; /* a link to none */
-    return check_tree(t, fd);
+        return S_ISDIR(st.st_mode) ? fd : 0; /* a link to another type of file */
+    return archive_check_tree(t, fd);
 }
 
 /*
- * rind-tar-out PATH [--name=PREFIX] [--follow]: on stderr an empty data frame when the path is
- * there and can be archived, on stdout the archive, on stderr the outcome. A directory's entries
- * are named from
- * "./" on, or from PREFIX; a file by its last component, or PREFIX. --follow: a link to a
- * directory stands for the directory.
+ * rind-tar-out PATH [--name=PREFIX] [--follow]: writes an empty data frame to stderr when the path
+ * exists and can be archived, the archive to stdout, and the result to stderr. A directory's
+ * entries are named from "./" on, or from PREFIX; a file by its last component, or PREFIX.
+ * --follow: a link to a directory stands for the directory.
  */
 int own_cmd_tar_out(char **args)
 {
-    static struct tar_out t; /* not initialised here: the buffers would be part of the program */
+    static struct tar_out t; /* not initialised here, so that the buffers are in .bss */
     uint8_t frame[FRAME_HEADER_SIZE];
     bool follow = false;
     int r;
@@ -389,7 +391,7 @@ int own_cmd_tar_out(char **args)
     own_options(args + 1, (const struct own_option[]){{.name = "--name", .text = &t.prefix},
                                                       {.name = "--follow", .flag = &follow},
                                                       {.name = NULL}});
-    r = check(&t, args[0], follow);
+    r = archive_check(&t, args[0], follow);
     if (r < 0)
         return own_answer_error(STDERR_FILENO, r, t.what,
                                 t.walk.path_len > 0 ? t.walk.path : args[0]);
@@ -397,11 +399,11 @@ int own_cmd_tar_out(char **args)
     r = shim_write(STDERR_FILENO, frame, sizeof(frame));
     if (r < 0)
         shim_die_errno(r);
-    r = archive(&t, args[0], follow);
+    r = archive_path(&t, args[0], follow);
     if (r == 0) {
         const uint64_t zeros = (uint64_t)2 * TAR_BLOCK, end = t.written + zeros;
 
-        put_zeros(&t, zeros + (TAR_RECORD - end % TAR_RECORD) % TAR_RECORD);
+        archive_put_zeros(&t, zeros + (TAR_RECORD - end % TAR_RECORD) % TAR_RECORD);
         return shim_answer_success(STDERR_FILENO);
     }
     return own_answer_error(STDERR_FILENO, r, t.what, t.walk.path_len > 0 ? t.walk.path : args[0]);

@@ -1,3 +1,4 @@
+/* The command rind-watch: reports changes of files by inotify. */
 #include <errno.h>
 #include <fcntl.h>
 #include <poll.h>
@@ -9,7 +10,8 @@
 #include "files/own.h"
 
 enum {
-    WATCH_DIRS_MAX = 16384, /* directories of one watch; more: -ENOSPC, as of the kernel's limit */
+    /* directories of one watch; more are -ENOSPC, like the kernel's limit */
+    WATCH_DIRS_MAX = 16384,
     WATCH_MASK = IN_CREATE | IN_MODIFY | IN_CLOSE_WRITE | IN_ATTRIB | IN_DELETE | IN_MOVED_FROM |
                  IN_MOVED_TO | IN_DELETE_SELF | IN_MOVE_SELF,
 };
@@ -17,17 +19,17 @@ enum {
 struct watch {
     int fd;
     bool recursive, gone;
-    /* Paths by watch descriptor: they count up from 1. */
+    /* Paths by watch descriptor; these count up from 1. */
     char **paths; /* owned */
     int cap, count;
-    int top; /* descriptor of what is watched itself */
+    int top; /* watch descriptor of the watched path itself */
     const char *path;
     struct walk walk;
     struct batch batch;
 };
 
-static void tell(struct watch *w, enum file_event_kind kind, bool directory, uint32_t cookie,
-                 const char *name)
+static void watch_report(struct watch *w, enum file_event_kind kind, bool directory,
+                         uint32_t cookie, const char *name)
 {
     size_t len = strlen(name);
 
@@ -38,8 +40,8 @@ static void tell(struct watch *w, enum file_event_kind kind, bool directory, uin
                                                     .name_len = (uint16_t)len});
 }
 
-/* "dir/name" in a static buffer; NULL when it is too long to be told. */
-static const char *join(const char *dir, const char *name)
+/* Joins "dir/name" in a static buffer; NULL when it is too long to be reported. */
+static const char *path_join(const char *dir, const char *name)
 {
     static char path[FILE_PATH_MAX + 1];
     size_t a = strlen(dir), b = strlen(name);
@@ -53,7 +55,7 @@ static const char *join(const char *dir, const char *name)
     return path;
 }
 
-static int remember(struct watch *w, int wd, const char *path)
+static int watch_store(struct watch *w, int wd, const char *path)
 {
     size_t size = strlen(path) + 1;
     char *copy;
@@ -78,7 +80,7 @@ static int remember(struct watch *w, int wd, const char *path)
     return 0;
 }
 
-static void forget(struct watch *w, int wd)
+static void watch_drop(struct watch *w, int wd)
 {
     if (wd < 0 || wd >= w->cap || w->paths[wd] == NULL)
         return;
@@ -87,8 +89,8 @@ static void forget(struct watch *w, int wd)
     w->count--;
 }
 
-/* full: what the kernel is asked for; path: what is told. Returns the watch descriptor. */
-static int add(struct watch *w, const char *full, const char *path, uint32_t flags)
+/* full: the path for the kernel; path: the path in events. Returns the watch descriptor. */
+static int watch_add(struct watch *w, const char *full, const char *path, uint32_t flags)
 {
     int wd, r;
 
@@ -97,12 +99,12 @@ static int add(struct watch *w, const char *full, const char *path, uint32_t fla
     wd = inotify_add_watch(w->fd, full, WATCH_MASK | IN_EXCL_UNLINK | flags);
     if (wd < 0)
         return -errno;
-    r = remember(w, wd, path);
+    r = watch_store(w, wd, path);
     return r < 0 ? r : wd;
 }
 
-/* The path for the kernel; NULL when too long. */
-static const char *full_path(const struct watch *w, const char *path)
+/* Returns the path for the kernel; NULL when it is too long. */
+static const char *watch_full_path(const struct watch *w, const char *path)
 {
     static char full[2 * FILE_PATH_MAX + 2];
     size_t a = strlen(w->path), b = strlen(path);
@@ -116,21 +118,18 @@ static const char *full_path(const struct watch *w, const char *path)
     return full;
 }
 
-/*
- * Watches a directory and those in it. found: what is there already is told as created: it was made
- * between the directory's own event and now. What cannot be watched because it has gone is passed
- * over.
- */
-static int add_tree(struct watch *w, const char *path, bool found)
+/* Watches a directory and, recursively, those in it. found: reports existing entries as created, as
+ * they were made after the directory's own event. Directories that have vanished are skipped. */
+static int watch_add_tree(struct watch *w, const char *path, bool found)
 {
     static char top[FILE_PATH_MAX + 1];
-    const char *full = full_path(w, path);
+    const char *full = watch_full_path(w, path);
     int fd, r;
 
     if (full == NULL)
         return 0;
-    if (path[0] != '\0') { /* else it is watched already, and may be a link */
-        r = add(w, full, path, IN_ONLYDIR | IN_DONT_FOLLOW);
+    if (path[0] != '\0') { /* the top is watched already, and may be a link */
+        r = watch_add(w, full, path, IN_ONLYDIR | IN_DONT_FOLLOW);
         if (r < 0)
             return r == -ENOENT || r == -ENOTDIR || r == -EACCES ? 0 : r;
     }
@@ -145,27 +144,28 @@ static int add_tree(struct watch *w, const char *path, bool found)
 
         if (r == WALK_LEAVE || w->walk.error != 0)
             continue;
-        name = join(top, w->walk.path);
+        name = path_join(top, w->walk.path);
         if (name == NULL)
             continue;
         directory = S_ISDIR(w->walk.st.st_mode);
         if (found)
-            tell(w, FILE_EVENT_CREATE, directory, 0, name);
+            watch_report(w, FILE_EVENT_CREATE, directory, 0, name);
         if (!directory)
             continue;
-        /* First the watch, then a look: what is made in between is seen twice, never missed. */
-        full = full_path(w, name);
-        r = full == NULL ? -ENOENT : add(w, full, name, IN_ONLYDIR | IN_DONT_FOLLOW);
+        /* The watch comes before the scan: an entry made in between is reported twice, but never
+         * missed. */
+        full = watch_full_path(w, name);
+        r = full == NULL ? -ENOENT : watch_add(w, full, name, IN_ONLYDIR | IN_DONT_FOLLOW);
         if (r == -ENOSPC || r == -ENOMEM)
             return r;
         if (r >= 0)
             (void)walk_enter(&w->walk);
     }
-    walk_done(&w->walk); /* a directory that cannot be read is as one that has gone */
+    walk_done(&w->walk); /* a directory that cannot be read is treated as vanished */
     return 0;
 }
 
-static enum file_event_kind kind_of(uint32_t mask)
+static enum file_event_kind mask_kind(uint32_t mask)
 {
     /* clang-format off */
     static const struct { uint32_t bit; enum file_event_kind kind; } kinds[] = {
@@ -182,8 +182,8 @@ static enum file_event_kind kind_of(uint32_t mask)
     return FILE_EVENT_INVALID;
 }
 
-/* The watches below a directory that was moved away have wrong paths from now on. */
-static void drop_tree(struct watch *w, const char *path)
+/* Removes the watches below a directory that was moved away, whose paths are wrong now. */
+static void watch_drop_tree(struct watch *w, const char *path)
 {
     size_t len = strlen(path);
 
@@ -193,56 +193,56 @@ static void drop_tree(struct watch *w, const char *path)
         if (p == NULL || strncmp(p, path, len) != 0 || (p[len] != '\0' && p[len] != '/'))
             continue;
         (void)inotify_rm_watch(w->fd, wd);
-        forget(w, wd);
+        watch_drop(w, wd);
     }
 }
 
-/* What is watched itself. Its directory's watch stands whether it is moved or not: but the name is
- * another file's now. */
-static int on_self(struct watch *w, const struct inotify_event *e)
+/* Handles events of the watched path itself. After a move its watch would continue, but the name
+ * now belongs to another file. */
+static int on_top_event(struct watch *w, const struct inotify_event *e)
 {
     if (e->mask & IN_IGNORED) {
         if (e->wd == w->top)
             w->gone = true;
-        forget(w, e->wd);
+        watch_drop(w, e->wd);
     } else if (e->wd == w->top && (e->mask & (IN_DELETE_SELF | IN_MOVE_SELF | IN_UNMOUNT))) {
         w->gone = true;
-    } else if (e->wd == w->top && kind_of(e->mask) != FILE_EVENT_INVALID) {
-        tell(w, kind_of(e->mask), (e->mask & IN_ISDIR) != 0, 0, "");
+    } else if (e->wd == w->top && mask_kind(e->mask) != FILE_EVENT_INVALID) {
+        watch_report(w, mask_kind(e->mask), (e->mask & IN_ISDIR) != 0, 0, "");
     }
     return 0;
 }
 
-static int on_event(struct watch *w, const struct inotify_event *e)
+static int on_inotify_event(struct watch *w, const struct inotify_event *e)
 {
     bool directory = (e->mask & IN_ISDIR) != 0;
-    enum file_event_kind kind = kind_of(e->mask);
+    enum file_event_kind kind = mask_kind(e->mask);
     static char name[FILE_PATH_MAX + 1];
     const char *path;
 
     if (e->mask & IN_Q_OVERFLOW) {
-        tell(w, FILE_EVENT_OVERFLOW, false, 0, "");
+        watch_report(w, FILE_EVENT_OVERFLOW, false, 0, "");
         return 0;
     }
     if (e->len == 0 || (e->mask & IN_IGNORED))
-        return on_self(w, e);
+        return on_top_event(w, e);
     if (e->wd < 0 || e->wd >= w->cap || w->paths[e->wd] == NULL || kind == FILE_EVENT_INVALID)
         return 0;
-    path = join(w->paths[e->wd], e->name);
+    path = path_join(w->paths[e->wd], e->name);
     if (path == NULL)
         return 0;
     memcpy(name, path, strlen(path) + 1);
-    tell(w, kind, directory, e->cookie, name);
+    watch_report(w, kind, directory, e->cookie, name);
     if (!w->recursive || !directory)
         return 0;
     if (kind == FILE_EVENT_MOVED_FROM)
-        drop_tree(w, name);
+        watch_drop_tree(w, name);
     if (kind == FILE_EVENT_CREATE || kind == FILE_EVENT_MOVED_TO)
-        return add_tree(w, name, kind == FILE_EVENT_CREATE);
+        return watch_add_tree(w, name, kind == FILE_EVENT_CREATE);
     return 0;
 }
 
-static int read_events(struct watch *w)
+static int watch_read_events(struct watch *w)
 {
     static _Alignas(struct inotify_event) char buf[65536];
     ssize_t n = read(w->fd, buf, sizeof(buf));
@@ -253,14 +253,15 @@ static int read_events(struct watch *w)
     for (ssize_t at = 0; at < n && r == 0 && !w->gone;) {
         const struct inotify_event *e = (const void *)(buf + at);
 
-        r = on_event(w, e);
+        r = on_inotify_event(w, e);
         at += (ssize_t)(sizeof(*e) + e->len);
     }
     return r;
 }
 
-/* Until the reader has gone: an end of stdout, noticed also when nothing happens. */
-static int loop(struct watch *w)
+/* Runs until the watched path or the reader is gone; POLLHUP of stdout shows the latter without an
+ * event. */
+static int watch_loop(struct watch *w)
 {
     struct pollfd fds[2] = {{.fd = w->fd, .events = POLLIN}, {.fd = STDOUT_FILENO}};
     int r = 0;
@@ -271,16 +272,16 @@ static int loop(struct watch *w)
             return -errno;
         if (fds[1].revents & (POLLERR | POLLHUP | POLLNVAL))
             _exit(EXIT_BROKEN);
-        r = read_events(w);
+        r = watch_read_events(w);
     }
     return r;
 }
 
-/* rind-watch PATH [--recursive]: events, from READY on, until what is watched or the reader has
- * gone. */
+/* rind-watch PATH [--recursive]: writes events, beginning with READY, until the watched path or the
+ * reader is gone. */
 int own_cmd_watch(char **args)
 {
-    static struct watch w; /* not initialised here: the buffers would be part of the program */
+    static struct watch w; /* not initialised here, so that the buffers are in .bss */
     struct stat st;
     int fd, r;
 
@@ -295,16 +296,16 @@ int own_cmd_watch(char **args)
     w.fd = inotify_init1(IN_CLOEXEC | IN_NONBLOCK);
     if (w.fd < 0)
         return own_answer_error(STDOUT_FILENO, -errno, "watch", w.path);
-    w.top = add(&w, w.path, "", 0);
+    w.top = watch_add(&w, w.path, "", 0);
     r = w.top;
     if (r >= 0 && w.recursive && S_ISDIR(st.st_mode))
-        r = add_tree(&w, "", false);
+        r = watch_add_tree(&w, "", false);
     if (r >= 0) {
-        tell(&w, FILE_EVENT_READY, false, 0, "");
-        r = loop(&w);
+        watch_report(&w, FILE_EVENT_READY, false, 0, "");
+        r = watch_loop(&w);
     }
     if (w.gone)
-        tell(&w, FILE_EVENT_GONE, false, 0, "");
+        watch_report(&w, FILE_EVENT_GONE, false, 0, "");
     batch_flush(&w.batch);
     return r < 0 ? own_answer_error(STDOUT_FILENO, r, "watch", w.path)
                  : shim_answer_success(STDOUT_FILENO);

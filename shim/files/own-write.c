@@ -1,3 +1,4 @@
+/* The command rind-write. */
 #include <errno.h>
 #include <fcntl.h>
 #include <limits.h>
@@ -7,25 +8,23 @@
 #include "files/own.h"
 #include "proto/syscalls.h"
 
-enum { MODE_UNSET = 1 << 16, TRIES = 16, FD_DIR = 14 /* of "/proc/self/fd/" */ };
+enum { MODE_UNSET = 1 << 16, TRIES = 16, FD_DIR = 14 /* length of "/proc/self/fd/" */ };
 
 struct write {
     const char *path;
     uint64_t mode;
     bool atomic, append, exclusive;
-    int fd;                  /* written to */
-    int dirfd;               /* atomic: the directory of the target */
-    char base[NAME_MAX + 1]; /* atomic: its name there */
-    char temp[NAME_MAX + 1]; /* atomic, where O_TMPFILE does not work: the name of the file */
-    bool exists;             /* atomic: the target did, old is its stat */
+    int fd;                  /* the fd that is written */
+    int dirfd;               /* atomic: the target's directory */
+    char base[NAME_MAX + 1]; /* atomic: the target's name in it */
+    char temp[NAME_MAX + 1]; /* atomic, without O_TMPFILE: the temporary file's name */
+    bool exists;             /* atomic: the target exists, old is its stat */
     struct stat old;
 };
 
-/*
- * A file without a name vanishes with this process, whatever ends it. Where the file system has
- * none, the file gets a name beside the target.
- */
-static int open_temp(struct write *w)
+/* Opens a file without a name, which vanishes with this process. If the file system does not
+ * support O_TMPFILE, opens a file with a temporary name beside the target. */
+static int write_open_temp(struct write *w)
 {
     int fd = openat(w->dirfd, ".", O_TMPFILE | O_WRONLY | O_CLOEXEC, 0600);
 
@@ -44,7 +43,7 @@ static int open_temp(struct write *w)
     return fd;
 }
 
-static int open_atomic(struct write *w)
+static int write_open_atomic(struct write *w)
 {
     bool slash;
 
@@ -58,16 +57,16 @@ static int open_atomic(struct write *w)
         return -EEXIST;
     if (w->exists && S_ISDIR(w->old.st_mode))
         return -EISDIR;
-    return open_temp(w);
+    return write_open_temp(w);
 }
 
-static int open_plain(struct write *w)
+static int write_open_plain(struct write *w)
 {
     int flags = O_WRONLY | O_CREAT | (w->append ? O_APPEND : 0) | (w->exclusive ? O_EXCL : 0);
     struct stat st;
     int fd = own_open_regular(w->path, flags, w->mode == MODE_UNSET ? 0666 : (mode_t)w->mode, &st);
 
-    /* Not by O_TRUNC: only now it is known to be a file. */
+    /* Truncated here and not by O_TRUNC, as only now it is known to be a regular file. */
     if (fd >= 0 && !w->append && st.st_size > 0 && ftruncate(fd, 0) < 0) {
         int r = -errno;
 
@@ -77,8 +76,8 @@ static int open_plain(struct write *w)
     return fd;
 }
 
-/* Pieces of stdin until the empty one. An end without it is a client that has gone. */
-static int take_body(int fd)
+/* Reads pieces of stdin until the empty one. EOF without it means that the client is gone. */
+static int write_read_body(int fd)
 {
     static uint8_t buf[FILE_CHUNK_MAX];
     uint8_t head[FILE_CHUNK_HEAD];
@@ -104,8 +103,8 @@ static int take_body(int fd)
     }
 }
 
-/* What is replaced keeps its mode and owner where nothing else was asked for. */
-static int set_facts(const struct write *w)
+/* The new file gets the old one's mode and owner unless a mode was given. */
+static int write_set_attributes(const struct write *w)
 {
     mode_t mode = (mode_t)w->mode;
 
@@ -122,7 +121,7 @@ static int set_facts(const struct write *w)
 }
 
 /* Gives the nameless file a name. */
-static int link_temp(const struct write *w, const char *name)
+static int write_link_temp(const struct write *w, const char *name)
 {
     char self[] = "/proc/self/fd/0000000000", *p = self + sizeof(self) - 1;
     unsigned n = (unsigned)w->fd;
@@ -131,7 +130,8 @@ static int link_temp(const struct write *w, const char *name)
         return 0;
     if (errno != ENOENT && errno != EPERM)
         return -errno;
-    /* The link is found by its number: what is in front of the digits must not be a zero. */
+    /* Uses /proc/self/fd/N; memmove puts the digits right after the prefix, without leading zeros.
+     */
     do
         *--p = (char)('0' + n % 10);
     while ((n /= 10) > 0);
@@ -139,18 +139,19 @@ static int link_temp(const struct write *w, const char *name)
     return linkat(AT_FDCWD, self, w->dirfd, name, AT_SYMLINK_FOLLOW) < 0 ? -errno : 0;
 }
 
-static int publish(struct write *w)
+static int write_publish(struct write *w)
 {
     int r = 0;
 
     if (w->temp[0] == '\0') {
-        /* Over nothing it is one step; else a name that lives until the rename. */
-        r = w->exists ? -EEXIST : link_temp(w, w->base);
+        /* Without an existing target one linkat is enough; otherwise a temporary name is linked and
+         * renamed. */
+        r = w->exists ? -EEXIST : write_link_temp(w, w->base);
         if (r != -EEXIST || w->exclusive)
             return r;
         for (int i = 0; i < TRIES && r == -EEXIST; i++) {
             own_temp_name(w->base, w->temp);
-            r = link_temp(w, w->temp);
+            r = write_link_temp(w, w->temp);
         }
         if (r < 0) {
             w->temp[0] = '\0';
@@ -164,30 +165,31 @@ static int publish(struct write *w)
     return 0;
 }
 
-static int finish(struct write *w)
+static int write_finish(struct write *w)
 {
     int r = 0;
 
     if (w->atomic) {
-        r = set_facts(w);
-        /* The new name must not be on the disk before what is in the file. */
+        r = write_set_attributes(w);
+        /* The data must be on disk before the new name. */
         if (r == 0 && fsync(w->fd) < 0 && errno != EINVAL && errno != EROFS)
             r = -errno;
         if (r == 0)
-            r = publish(w);
+            r = write_publish(w);
     } else if (w->mode != MODE_UNSET) {
         r = shim_fchmod(w->fd, (mode_t)w->mode);
     }
-    /* NFS and quotas may report at close what write accepted. */
+    /* NFS and quotas may report errors of write only at close. */
     if (close(w->fd) < 0 && errno != EINTR && r == 0)
         r = -errno;
     return r;
 }
 
 /*
- * rind-write PATH [--mode=OCTAL] [--atomic] [--append] [--exclusive]: an empty data frame when it
- * is open; then stdin in pieces (file-msg.h) up to the empty one; then the outcome. --atomic: the
- * old file or the new, whole and on disk; a link is replaced, not followed.
+ * rind-write PATH [--mode=OCTAL] [--atomic] [--append] [--exclusive]: writes an empty data frame
+ * when the file is open; then reads stdin in pieces (file-msg.h) up to the empty one; then writes
+ * the result. --atomic: the path is the complete old file or the complete new one, which is on
+ * disk; a link is replaced, not followed.
  */
 int own_cmd_write(char **args)
 {
@@ -204,18 +206,18 @@ int own_cmd_write(char **args)
     if (w.atomic && w.append)
         shim_die("--atomic and --append exclude each other");
     w.path = args[0];
-    w.fd = w.atomic ? open_atomic(&w) : open_plain(&w);
+    w.fd = w.atomic ? write_open_atomic(&w) : write_open_plain(&w);
     if (w.fd < 0)
         return own_answer_error(STDOUT_FILENO, w.fd,
                                 w.fd == -EINVAL ? "not a regular file" : "open", w.path);
     frame_put_header(frame, FRAME_DATA, 0);
     r = shim_write(STDOUT_FILENO, frame, sizeof(frame));
     if (r < 0)
-        r = -ECANCELED; /* nobody is there any more */
+        r = -ECANCELED; /* the reader is gone */
     if (r == 0)
-        r = take_body(w.fd);
+        r = write_read_body(w.fd);
     if (r == 0)
-        r = finish(&w);
+        r = write_finish(&w);
     if (r < 0 && w.temp[0] != '\0')
         (void)unlinkat(w.dirfd, w.temp, 0);
     return r < 0 ? own_answer_error(STDOUT_FILENO, r, "write", w.path)

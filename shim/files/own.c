@@ -18,7 +18,7 @@ enum {
     NAME_SHOWN = 300,
     TEXT_MAX = 64 + NAME_SHOWN + 8 + 128,
     TEMP_BYTES = 8,
-    XATTR_NAMES_BYTES = 65536, /* the kernel's own bounds */
+    XATTR_NAMES_BYTES = 65536, /* the kernel's limits */
     XATTR_VALUE_BYTES = 65536,
 };
 
@@ -34,7 +34,7 @@ enum {
 
 /* ---- options ---- */
 
-static bool number(const char *s, unsigned base, uint64_t max, uint64_t *ret)
+static bool parse_number(const char *s, unsigned base, uint64_t max, uint64_t *ret)
 {
     uint64_t v = 0;
 
@@ -51,7 +51,7 @@ static bool number(const char *s, unsigned base, uint64_t max, uint64_t *ret)
     return v <= max;
 }
 
-static bool take(const char *arg, const struct own_option *o)
+static bool option_parse(const char *arg, const struct own_option *o)
 {
     size_t len = strlen(o->name);
 
@@ -67,7 +67,7 @@ static bool take(const char *arg, const struct own_option *o)
         *o->text = arg + len + 1;
         return true;
     }
-    return number(arg + len + 1, o->base, o->max, o->value);
+    return parse_number(arg + len + 1, o->base, o->max, o->value);
 }
 
 void own_options(char **args, const struct own_option *options)
@@ -75,7 +75,7 @@ void own_options(char **args, const struct own_option *options)
     for (; *args != NULL; args++) {
         const struct own_option *o = options;
 
-        while (o->name != NULL && !take(*args, o))
+        while (o->name != NULL && !option_parse(*args, o))
             o++;
         if (o->name == NULL)
             shim_die("unknown option, or a value out of range");
@@ -84,16 +84,16 @@ void own_options(char **args, const struct own_option *options)
 
 /* ---- errors ---- */
 
-static size_t add(char *text, size_t at, const char *s)
+static size_t text_add(char *text, size_t at, const char *s)
 {
     while (*s != '\0' && at < TEXT_MAX)
         text[at++] = *s++;
     return at;
 }
 
-/* Plain ASCII stays; everything else, also of a name that is cut off, is %XX unless the whole is
- * UTF-8. No more than what leaves room for the reason behind it. */
-static size_t add_name(char *text, size_t at, const char *name)
+/* Appends a name. UTF-8 names stay as they are; otherwise, and for control bytes, bytes are %XX. A
+ * long name is cut off, to leave room for the reason. */
+static size_t text_add_name(char *text, size_t at, const char *name)
 {
     static const char hex[] = "0123456789ABCDEF";
     const size_t whole = strlen(name), len = whole < NAME_SHOWN ? whole : NAME_SHOWN;
@@ -112,23 +112,23 @@ static size_t add_name(char *text, size_t at, const char *name)
             text[at++] = hex[c & 15];
         }
     }
-    return i < whole ? add(text, at, "…") : at;
+    return i < whole ? text_add(text, at, "…") : at;
 }
 
 int own_answer_error(int fd, int code, const char *what, const char *name)
 {
     static char text[TEXT_MAX + 1];
     static uint8_t frame[FRAME_HEADER_SIZE + FRAME_CODE_SIZE + TEXT_MAX];
-    size_t at = add(text, 0, what);
+    size_t at = text_add(text, 0, what);
     int n;
 
     if (name != NULL) {
-        at = add(text, at, " '");
-        at = add_name(text, at, name);
-        at = add(text, at, "'");
+        at = text_add(text, at, " '");
+        at = text_add_name(text, at, name);
+        at = text_add(text, at, "'");
     }
-    at = add(text, at, ": ");
-    at = add(text, at, strerror(-code));
+    at = text_add(text, at, ": ");
+    at = text_add(text, at, strerror(-code));
     text[at] = '\0';
     n = frame_put_error(frame, sizeof(frame), -code, text);
     if (n < 0)
@@ -141,14 +141,13 @@ int own_answer_error(int fd, int code, const char *what, const char *name)
 
 /* ---- files ---- */
 
-/* In a guarded sandbox (docs/supervisor.md) there is no openat2. A link of /proc's leads to nothing
- * there that the helper's user could not open by himself, but for what the helper itself has open.
- */
+/* A guarded sandbox (docs/supervisor.md) has no openat2. There a magic link of /proc gives access
+ * to nothing that the shim's user could not open itself, except the shim's own fds. */
 int own_open(const char *path, int flags, mode_t mode)
 {
     int fd;
 
-    /* An O_PATH descriptor takes no other flags. */
+    /* openat2 allows few flags with O_PATH. */
     if ((flags & O_PATH) == 0)
         flags |= O_NONBLOCK | O_NOCTTY;
     fd = sys_openat2(AT_FDCWD, path, flags, mode, RESOLVE_NO_MAGICLINKS);
@@ -165,7 +164,7 @@ int own_open_beneath(int top, const char *path)
 
     if (fd != -ENOSYS)
         return fd;
-    /* One component after the other, none of which may be a link. */
+    /* Opens one component after the other, none of which may be a link. */
     for (fd = fcntl(top, F_DUPFD_CLOEXEC, 3); fd >= 0 && *path != '\0';) {
         const size_t len = strcspn(path, "/");
         int next = -ENAMETOOLONG;
@@ -201,7 +200,7 @@ int own_open_regular(const char *path, int flags, mode_t mode, struct stat *ret)
     int fd = own_open(path, flags, mode), r;
 
     if (fd == -ENXIO)
-        return -EINVAL; /* a socket, or a FIFO that nobody reads */
+        return -EINVAL; /* a socket, or a FIFO without a reader */
     if (fd < 0)
         return fd;
     r = fstat(fd, ret) < 0 ? -errno : own_regular(ret);
@@ -233,7 +232,7 @@ int own_open_parent(const char *path, char *ret_base, bool *ret_slash)
     memcpy(ret_base, path + at, len - at);
     ret_base[len - at] = '\0';
     if (ret_base[0] == '\0')
-        memcpy(ret_base, ".", 2); /* the root */
+        memcpy(ret_base, ".", 2); /* the root directory */
     memcpy(parent, path, at);
     parent[at] = '\0';
     return own_open(at == 0 ? "." : parent, O_RDONLY | O_DIRECTORY, 0);
@@ -245,7 +244,8 @@ void own_temp_name(const char *base, char *ret)
     unsigned char bytes[TEMP_BYTES];
     size_t len = strlen(base), at = 0;
 
-    (void)!getrandom(bytes, sizeof(bytes), 0); /* a name that is not random is found to be taken */
+    /* a name that is not random merely collides, which is detected */
+    (void)!getrandom(bytes, sizeof(bytes), 0);
     if (len > NAME_MAX - 2 * TEMP_BYTES - 7)
         len = NAME_MAX - 2 * TEMP_BYTES - 7;
     ret[at++] = '.';

@@ -1,12 +1,11 @@
 #pragma once
 
 /*
- * rind's own commands of sandbox-shim (shim/README.md): what the package's commands do not offer.
- * They speak the same frames, and differ in three things. Paths are resolved without /proc's magic
- * links
- * (-ELOOP), so that no path means a descriptor of this process. Files that are read or written must
- * be regular ones: a FIFO, a socket or a device is -EINVAL instead of a hang. And an error's text
- * names the entry that it is about.
+ * rind's own commands of sandbox-shim (shim/README.md), beyond those of the package. They use the
+ * same frames, with three differences. Paths are resolved without /proc's magic links (-ELOOP), so
+ * that no path means an fd of this process. Files that are read or written must be regular: a FIFO,
+ * a socket or a device is -EINVAL, where it could hang. And an error's text names the entry that
+ * caused it.
  */
 
 #include <stdbool.h>
@@ -30,9 +29,9 @@ int own_cmd_tar_in(char **args);
 
 /* ---- own.c: options and errors ---- */
 
-/* One "--name" (value NULL: a flag) or "--name=number". */
+/* An option "--name" (value NULL: a flag) or "--name=number". */
 struct own_option {
-    const char *name; /* with its dashes; NULL ends a table */
+    const char *name; /* with its dashes; NULL ends the table */
     bool *flag;
     uint64_t *value;
     unsigned base; /* 8 or 10 */
@@ -40,52 +39,53 @@ struct own_option {
     const char **text; /* instead of a number */
 };
 
-/* Each at most once per its last use; anything else is a usage error. */
+/* Parses the options; a later one overrides an earlier one. Any other argument is a usage error,
+ * which exits. */
 void own_options(char **args, const struct own_option *options);
 
-/* An error frame: "WHAT 'name': text", name with what is not plain UTF-8 as %XX; name may be NULL.
- * Returns the exit status. */
+/* Writes an error frame: "WHAT 'name': text". In a name that is not UTF-8, bytes are %XX; name may
+ * be NULL. Returns the exit status. */
 int own_answer_error(int fd, int code, const char *what, const char *name);
 
-/* Opens without magic links, never blocks, never gets a controlling terminal. Negative errno. */
+/* Opens a path without magic links; does not block or make it a controlling terminal. Returns the
+ * fd or a negative errno. */
 int own_open(const char *path, int flags, mode_t mode);
-/* A directory by a clean path beneath another, through no link. */
+/* Opens a directory by a clean path beneath `top`, through no link. */
 int own_open_beneath(int top, const char *path);
-/* As own_open, for a regular file: -EISDIR, -EINVAL for what is none. */
+/* Like own_open, for a regular file: -EISDIR or -EINVAL for any other. */
 int own_open_regular(const char *path, int flags, mode_t mode, struct stat *ret);
-/* Beneath dirfd: a single name, not followed. */
+/* Opens a single name in dirfd, without following it. */
 int own_open_at(int dirfd, const char *name, int flags, mode_t mode);
-/* -EISDIR, -EINVAL; 0 for a regular file. */
+/* Returns 0 for a regular file, else -EISDIR or -EINVAL. */
 int own_regular(const struct stat *st);
 
-/* Whether as many bytes can be read as stat says. */
+/* Returns true if st_size bytes can be read. */
 bool own_size_exact(int fd, const struct stat *st);
-/* A file system of the kernel's own (proc, sysfs, ...): nothing to copy or archive. */
+/* Returns true for a pseudo file system (proc, sysfs and so on), which is not copied or archived.
+ */
 bool own_is_pseudo(int fd);
 
-/*
- * Opens the directory that the last component of path is in; *ret_base (NAME_MAX + 1 bytes) is that
- * component, "." for the root itself, without slashes at its end. *ret_slash (may be NULL): there
- * were some, so that it must be a directory.
- */
+/* Opens the directory of path's last component; *ret_base (NAME_MAX + 1 bytes) is that component,
+ * without trailing slashes, "." for the root. *ret_slash (may be NULL): there were trailing
+ * slashes, so it must be a directory. */
 int own_open_parent(const char *path, char *ret_base, bool *ret_slash);
 
-/* ".base.rind-<random>": a name beside base. */
+/* Formats ".base.rind-<random>", a temporary name beside base. */
 void own_temp_name(const char *base, char *ret);
 
-/* Copies what may be copied of extended attributes (user.*, security.capability); what the target
- * or the caller's rights do not allow is left out. */
+/* Copies the xattrs user.* and security.capability; those that the target or the caller's rights do
+ * not allow are skipped. */
 void own_copy_xattrs(int from, int to);
-/* Whether rind carries an attribute of this name. */
+/* Returns true if rind copies and archives an xattr of this name. */
 bool own_xattr_carried(const char *name);
 
-/* Reads exactly len bytes of stdin; returns fewer only at its end. Negative errno. */
+/* Reads exactly len bytes; fewer only at EOF. Returns their number or a negative errno. */
 ssize_t own_read_full(int fd, void *buf, size_t len);
 
-/* Facts without name and target. */
+/* Fills a record from st, without name and target. */
 void own_record(struct file_record *r, const struct stat *st);
 
-/* ---- batch.c: records collected into data frames on a descriptor ---- */
+/* ---- batch.c: records collected into data frames on an fd ---- */
 
 struct batch {
     int fd;
@@ -93,14 +93,14 @@ struct batch {
     uint8_t data[FILE_BATCH_MAX];
 };
 
-/* Ends the process when the frame cannot be sent. */
+/* Writes the frame; exits when it cannot be written. */
 void batch_flush(struct batch *b);
 void batch_add_record(struct batch *b, const struct file_record *r);
 void batch_add_event(struct batch *b, const struct file_event *e);
 
-/* ---- links.c: files with several names, by the first one seen ---- */
+/* ---- links.c: files with several names, by the first name seen ---- */
 
-enum { LINKS_MAX = 65536 /* remembered; a file beyond them is taken for one of its own */ };
+enum { LINKS_MAX = 65536 /* remembered; further files are treated as separate ones */ };
 
 struct links {
     size_t count, cap;
@@ -111,21 +111,21 @@ struct links {
     } * list;       /* owned; an open hash table */
 };
 
-/* The name under which this file was seen before; else NULL, and path is remembered. */
+/* Returns the name under which this file was seen before; else NULL, and path is remembered. */
 const char *links_seen(struct links *l, const struct stat *st, const char *path);
 
 /* ---- copy.c ---- */
 
 /*
- * Copies a file or a tree, links as links, with modes, owners, times and attributes; what is not
- * allowed of the latter three for a user that is not root is left out. The target is the exact
- * name; replace: files that are there are replaced, directories filled. *ret_what and path say
- * what failed.
+ * Copies a file or a tree, links as links, with modes, owners, times and xattrs. Without root,
+ * owners, times and xattrs that are not allowed are skipped. `to` is the exact target. replace:
+ * existing files are replaced, existing directories are filled. *ret_what and *ret_path tell what
+ * failed.
  */
 int copy_tree(int from_dir, const char *from, int to_dir, const char *to, bool replace,
               const char **ret_what, const char **ret_path);
 
-/* ---- walk.c: a tree, entry by entry, by descriptors ---- */
+/* ---- walk.c: walks a tree by fds, entry by entry ---- */
 
 enum walk_what { WALK_END = 0, WALK_ENTRY, WALK_LEAVE };
 
@@ -136,32 +136,30 @@ struct walk_level {
 };
 
 struct walk {
-    unsigned depth;               /* levels that are open */
-    bool kinds_only;              /* set it behind walk_init: of st, only the kind is asked for */
+    unsigned depth;               /* open levels */
+    bool kinds_only;              /* set it after walk_init: st needs only the file type */
     char path[FILE_PATH_MAX + 1]; /* of the entry, relative to the top */
     size_t path_len;
     struct walk_level levels[FILE_LIST_DEPTH_MAX + 1];
 
-    /* The entry: what stat said, or error. */
+    /* The current entry: its stat, or the error. */
     int dirfd;
     const char *name; /* in path */
     struct stat st;
     int error;
 };
 
-/* Takes fd, the top directory. */
+/* Starts a walk; takes ownership of fd, the top directory. */
 void walk_init(struct walk *w, int fd);
-/*
- * The next entry, or the end of a directory that was entered (path is then its own; levels[depth]
- * is the one it was entered from), or the end of all; or a negative errno of reading a directory.
- * What vanishes meanwhile is passed over.
- */
+/* Returns WALK_ENTRY for the next entry; WALK_LEAVE at the end of an entered directory (path is its
+ * own, levels[depth] the one that it was entered from); WALK_END; or a negative errno of reading a
+ * directory. Entries that vanish meanwhile are skipped. */
 int walk_next(struct walk *w);
-/* Goes on inside the entry, a directory, through no link. -ELOOP: too deep. */
+/* Continues inside the current entry, a directory, through no link. -ELOOP: too deep. */
 int walk_enter(struct walk *w);
-/* Leaves the directory that was entered last, without WALK_LEAVE. */
+/* Leaves the directory entered last, without WALK_LEAVE. */
 void walk_leave(struct walk *w);
-/* Closes what is open. */
+/* Closes all open fds. */
 void walk_done(struct walk *w);
-/* The directory at hand: of the entries that follow. */
+/* Returns the fd of the current directory, which contains the following entries. */
 int walk_dir(const struct walk *w);

@@ -1,8 +1,8 @@
 /*
- * The frame begins with its length and the number of entries, and the first entry that is in error
- * decides about all of it: so the listing is collected before it is sent. It is kept as it goes
- * out, in chunks that are freed as they are sent: no copy is made and none grows, the memory is
- * that of the payload.
+ * The frame begins with its length and the number of entries, and one failed entry makes the whole
+ * command fail. So the listing is collected before it is sent. It is kept in its final form, in
+ * chunks that are freed as they are sent. Nothing is copied or reallocated, and the memory is that
+ * of the payload.
  */
 #include <dirent.h>
 #include <errno.h>
@@ -25,7 +25,7 @@ struct chunk {
 };
 
 struct listing {
-    struct chunk *first, *last; /* first is owned */
+    struct chunk *first, *last; /* only `first` is owned */
     uint64_t bytes;
     uint64_t count;
 };
@@ -34,7 +34,7 @@ int shim_entry_type(int dirfd, const char *name, unsigned char d_type)
 {
     struct stat st;
 
-    /* DT_* are the type bits of st_mode, shifted. */
+    /* DT_* are the shifted type bits of st_mode. */
     if (d_type != DT_UNKNOWN)
         return (int)shim_type_of_mode((mode_t)d_type << 12);
     if (fstatat(dirfd, name, &st, AT_SYMLINK_NOFOLLOW) < 0)
@@ -42,7 +42,7 @@ int shim_entry_type(int dirfd, const char *name, unsigned char d_type)
     return (int)shim_type_of_mode(st.st_mode);
 }
 
-/* Room for len bytes in the last chunk. */
+/* Reserves len bytes in the last chunk. */
 static uint8_t *listing_room(struct listing *l, size_t len)
 {
     struct chunk *c = l->last;

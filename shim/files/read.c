@@ -1,10 +1,11 @@
+/* The command `read`. */
 #include <fcntl.h>
 #include <unistd.h>
 
 #include "files/shim.h"
 
-/* The file goes to stdout as it is, the frames to stderr: success before the first byte, and the
- * outcome at the end. */
+/* The file's bytes go to stdout, the frames to stderr: success before the first byte, and the
+ * result at the end. */
 int shim_cmd_read(char **args)
 {
     enum shim_side side;

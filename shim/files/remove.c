@@ -1,3 +1,4 @@
+/* The command `remove`. */
 #include <errno.h>
 #include <fcntl.h>
 #include <stdbool.h>
@@ -12,7 +13,7 @@ struct options {
     bool recursive, force;
 };
 
-/* Either order, each at most once. */
+/* Accepts the options in either order, each at most once. */
 static bool parse_options(char **args, struct options *o)
 {
     for (; *args != NULL; args++) {
@@ -49,7 +50,7 @@ int shim_cmd_remove(char **args)
     if (!parse_options(args + 1, &o))
         shim_die("remove accepts one path and optional --recursive and --force");
     r = remove_path(args[0], o.recursive);
-    /* ENOENT may come from within a tree that somebody else changes: only a path that is gone is a
+    /* ENOENT may come from inside a tree that another process changes: only a missing top path is a
      * success. */
     if (r == -ENOENT && o.force && lstat(args[0], &st) < 0 && errno == ENOENT)
         r = 0;

@@ -1,3 +1,4 @@
+/* The command `rename`. */
 #include <errno.h>
 #include <stdio.h>
 #include <unistd.h>

@@ -1,3 +1,4 @@
+/* The commands `stat` and `lstat`. */
 #include <errno.h>
 #include <fcntl.h>
 #include <sys/stat.h>
@@ -5,7 +6,7 @@
 
 #include "files/shim.h"
 
-/* st_mode's type bits are a number of four bits: the type codes by it. */
+/* The type bits of st_mode are a four-bit number, used as an index. */
 enum frame_type shim_type_of_mode(mode_t mode)
 {
     static const unsigned char types[16] = {
@@ -29,7 +30,7 @@ int shim_milliseconds(int64_t sec, int64_t nsec, int64_t *ret)
     return 0;
 }
 
-static int64_t milliseconds(struct timespec t)
+static int64_t timespec_ms(struct timespec t)
 {
     int64_t ms = 0;
     int r = shim_milliseconds(t.tv_sec, t.tv_nsec, &ms);
@@ -52,9 +53,9 @@ static int answer_stat(const char *path, int flags)
                                 .mode = st.st_mode,
                                 .uid = st.st_uid,
                                 .gid = st.st_gid,
-                                .atime_ms = milliseconds(st.st_atim),
-                                .mtime_ms = milliseconds(st.st_mtim),
-                                .ctime_ms = milliseconds(st.st_ctim),
+                                .atime_ms = timespec_ms(st.st_atim),
+                                .mtime_ms = timespec_ms(st.st_mtim),
+                                .ctime_ms = timespec_ms(st.st_ctim),
                             });
     return shim_answer_data(STDOUT_FILENO, payload, sizeof(payload));
 }

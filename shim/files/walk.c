@@ -1,3 +1,4 @@
+/* Walks a tree by fds (own.h). */
 #include <dirent.h>
 #include <errno.h>
 #include <fcntl.h>
@@ -10,7 +11,7 @@
 
 enum { READ_BYTES = 32768 };
 
-/* What getdents64 writes. */
+/* Layout of getdents64. */
 struct entry {
     uint64_t ino;
     int64_t next;
@@ -19,7 +20,7 @@ struct entry {
     char name[];
 };
 
-static void push(struct walk *w, int fd)
+static void walk_push(struct walk *w, int fd)
 {
     struct walk_level *l = &w->levels[w->depth++];
 
@@ -27,7 +28,7 @@ static void push(struct walk *w, int fd)
     l->path_len = w->path_len;
     l->at = l->have = 0;
     if (l->buf == NULL)
-        l->buf = malloc(READ_BYTES); /* kept for the next directory of this depth */
+        l->buf = malloc(READ_BYTES); /* kept for the next directory at this depth */
     if (l->buf == NULL)
         shim_die_errno(-ENOMEM);
 }
@@ -38,7 +39,7 @@ void walk_init(struct walk *w, int fd)
     w->kinds_only = false;
     w->path_len = 0;
     w->path[0] = '\0';
-    push(w, fd);
+    walk_push(w, fd);
 }
 
 void walk_done(struct walk *w)
@@ -52,8 +53,8 @@ int walk_dir(const struct walk *w)
     return w->levels[w->depth - 1].fd;
 }
 
-/* The next name of a directory that is an entry, and what it is; NULL at its end. */
-static int next_name(struct walk_level *l, const char **ret, uint8_t *ret_type)
+/* Returns the next name and type of a directory, without "." and ".."; NULL at its end. */
+static int level_next_name(struct walk_level *l, const char **ret, uint8_t *ret_type)
 {
     for (;;) {
         const struct entry *e;
@@ -61,7 +62,7 @@ static int next_name(struct walk_level *l, const char **ret, uint8_t *ret_type)
         if (l->at >= l->have) {
             long n = syscall(SYS_getdents64, l->fd, l->buf, READ_BYTES);
 
-            /* A directory that was removed while open has no entries. */
+            /* A directory that was removed while it is open has no entries. */
             if (n < 0 && errno != ENOENT)
                 return -errno;
             *ret = NULL;
@@ -79,8 +80,8 @@ static int next_name(struct walk_level *l, const char **ret, uint8_t *ret_type)
     }
 }
 
-/* Puts the name behind the directory's path. */
-static int set_name(struct walk *w, const struct walk_level *l, const char *name)
+/* Appends the name to the directory's path. */
+static int walk_set_name(struct walk *w, const struct walk_level *l, const char *name)
 {
     size_t at = l->path_len, len = strlen(name);
 
@@ -96,7 +97,7 @@ static int set_name(struct walk *w, const struct walk_level *l, const char *name
     return 0;
 }
 
-static int leave(struct walk *w)
+static int walk_pop(struct walk *w)
 {
     struct walk_level *l = &w->levels[--w->depth];
 
@@ -108,11 +109,11 @@ static int leave(struct walk *w)
 
 void walk_leave(struct walk *w)
 {
-    (void)leave(w);
+    (void)walk_pop(w);
 }
 
-/* What the entry is; only its kind, where that is enough and the directory says it. */
-static int look(struct walk *w, uint8_t type)
+/* Stats the entry; skips that if only the type is needed and d_type has it. */
+static int walk_stat(struct walk *w, uint8_t type)
 {
     if (w->kinds_only && type != DT_UNKNOWN) {
         w->st = (struct stat){.st_mode = (mode_t)DTTOIF(type)};
@@ -127,7 +128,7 @@ int walk_next(struct walk *w)
         struct walk_level *l = &w->levels[w->depth - 1];
         const char *name = NULL;
         uint8_t type = DT_UNKNOWN;
-        int r = next_name(l, &name, &type);
+        int r = level_next_name(l, &name, &type);
 
         if (r < 0) {
             w->path_len = l->path_len;
@@ -135,12 +136,12 @@ int walk_next(struct walk *w)
             return r;
         }
         if (name == NULL)
-            return leave(w);
-        r = set_name(w, l, name);
+            return walk_pop(w);
+        r = walk_set_name(w, l, name);
         if (r < 0)
             return r;
         w->dirfd = l->fd;
-        w->error = look(w, type);
+        w->error = walk_stat(w, type);
         if (w->error != -ENOENT)
             return WALK_ENTRY;
     }
@@ -156,6 +157,6 @@ int walk_enter(struct walk *w)
     fd = own_open_at(w->dirfd, w->name, O_RDONLY | O_DIRECTORY, 0);
     if (fd < 0)
         return fd;
-    push(w, fd);
+    walk_push(w, fd);
     return 0;
 }

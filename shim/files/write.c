@@ -1,10 +1,11 @@
+/* The command `write`. */
 #include <errno.h>
 #include <fcntl.h>
 #include <unistd.h>
 
 #include "files/shim.h"
 
-/* Success before the first byte of stdin is read: only then the client starts to send. */
+/* Answers success before the first byte of stdin is read: the client starts to send only then. */
 int shim_cmd_write(char **args)
 {
     enum shim_side side;
@@ -17,8 +18,7 @@ int shim_cmd_write(char **args)
     r = shim_copy(STDIN_FILENO, fd, &side);
     if (side == SHIM_SIDE_IN)
         shim_die_errno(r);
-    /* NFS and quotas may report at close what write accepted. After EINTR the fd is closed all the
-     * same. */
+    /* NFS and quotas may report errors of write only at close. EINTR closes the fd, too. */
     if (r == 0 && close(fd) < 0 && errno != EINTR)
         r = -errno;
     return shim_answer(STDOUT_FILENO, r);

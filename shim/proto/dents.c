@@ -9,7 +9,7 @@ long dents_read(int fd, void *buf, size_t len)
 {
     long n = syscall(SYS_getdents64, fd, buf, len);
 
-    /* A directory that was removed while open has no entries: the kernel says ENOENT. */
+    /* A directory that was removed while it is open has no entries: the kernel returns ENOENT. */
     if (n < 0)
         return errno == ENOENT ? 0 : -errno;
     return n;

@@ -1,12 +1,12 @@
 #pragma once
 
 /*
- * What rind's own commands of sandbox-shim say in the data frames (frame.h), and hear on stdin:
- * encoded by the one side, decoded by the other. Little-endian. The commands are described in
- * shim/README.md.
+ * The payloads that rind's own commands of sandbox-shim write into data frames (frame.h) and read
+ * from stdin; each side's encoder and the other's decoder. Little-endian. The commands are
+ * described in shim/README.md.
  *
- * The bytes that the runner decodes come out of a sandbox: a record is checked as a whole, names
- * hold no NUL, and nothing is believed beyond its form.
+ * The bytes that the runner decodes come out of a sandbox and are hostile. A record is checked as a
+ * whole, names contain no NUL, and only the form of a value is trusted.
  */
 
 #include <stdbool.h>
@@ -16,23 +16,24 @@
 #include "proto/frame.h"
 
 enum {
-    FILE_RECORD_HEAD = 84,     /* in front of name and target */
-    FILE_PATH_MAX = 4095,      /* bytes of a path, a name, a link's target */
+    FILE_RECORD_HEAD = 84,     /* bytes before name and target */
+    FILE_PATH_MAX = 4095,      /* bytes of a path, a name, or a link's target */
     FILE_BATCH_MAX = 64 << 10, /* bytes of one data frame of records */
     FILE_EVENT_HEAD = 12,
-    FILE_CHUNK_HEAD = 4, /* u32 length in front of each piece of a file on stdin; 0 = its end */
+    FILE_CHUNK_HEAD = 4, /* u32 length before each piece of a file on stdin; 0 = end of the file */
     FILE_CHUNK_MAX = 64 << 10, /* bytes of a piece */
-    FILE_LIST_DEPTH_MAX = 256, /* levels of directories that list, copy and tar enter */
+    FILE_LIST_DEPTH_MAX = 256, /* depth limit of directories for list, copy and tar */
 };
 
 enum file_record_flags {
-    FILE_SIZE_EXACT = 1 << 0,  /* as many bytes can be read as size says (not so in /proc) */
-    FILE_NOT_ENTERED = 1 << 1, /* a directory that is deeper than was asked for */
-    FILE_FAILED = 1 << 2,      /* error says why: no facts (all 0), or a directory not entered */
-    FILE_TRUNCATED = 1 << 3,   /* the last record: there are more entries than were asked for */
+    FILE_SIZE_EXACT = 1 << 0,  /* size bytes can be read (not so in /proc) */
+    FILE_NOT_ENTERED = 1 << 1, /* a directory below the requested depth */
+    /* error is the errno; no data (all 0), or a directory that was not entered */
+    FILE_FAILED = 1 << 2,
+    FILE_TRUNCATED = 1 << 3, /* the last record: there are more entries than requested */
 };
 
-/* What stat and list say of a file. Times: seconds, and nanoseconds below 10^9. */
+/* One file, from stat and list. Times: seconds, and nanoseconds below 10^9. */
 struct file_record {
     enum frame_type type;
     uint8_t flags;  /* enum file_record_flags */
@@ -43,23 +44,23 @@ struct file_record {
     int64_t atime, mtime, ctime;
     uint32_t atime_ns, mtime_ns, ctime_ns;
     uint16_t name_len, target_len;
-    const char *name;   /* relative to what was asked for; not terminated; may hold '/' */
-    const char *target; /* of a symbolic link; not terminated */
+    const char *name;   /* relative to the requested path; not NUL-terminated; may contain '/' */
+    const char *target; /* of a symbolic link; not NUL-terminated */
 };
 
-/* What watch says. */
+/* Events of watch. */
 enum file_event_kind {
     FILE_EVENT_INVALID = 0,
-    FILE_EVENT_READY, /* the watch stands: what happens from now on is told */
+    FILE_EVENT_READY, /* the watch is active: later changes are reported */
     FILE_EVENT_CREATE,
-    FILE_EVENT_MODIFY, /* written to, or truncated */
-    FILE_EVENT_CLOSE,  /* closed after it had been open for writing */
+    FILE_EVENT_MODIFY, /* written or truncated */
+    FILE_EVENT_CLOSE,  /* closed after being open for writing */
     FILE_EVENT_ATTRIBUTES,
     FILE_EVENT_DELETE,
-    FILE_EVENT_MOVED_FROM, /* cookie: the same for both halves */
+    FILE_EVENT_MOVED_FROM, /* the cookie connects it with its MOVED_TO */
     FILE_EVENT_MOVED_TO,
     FILE_EVENT_OVERFLOW, /* events were lost */
-    FILE_EVENT_GONE,     /* what was watched is: the last event */
+    FILE_EVENT_GONE,     /* the watched path is gone: the last event */
     FILE_EVENT_MAX,
 };
 
@@ -68,15 +69,15 @@ struct file_event {
     bool directory;
     uint32_t cookie;
     uint16_t name_len;
-    const char *name; /* relative to what is watched; "" for itself; not terminated */
+    const char *name; /* relative to the watched path; "" for itself; not NUL-terminated */
 };
 
-/* out has room for FILE_RECORD_HEAD + name_len + target_len bytes. Returns that sum. */
+/* Encode into out, which has room for the head and the texts. Return the encoded length. */
 size_t file_put_record(uint8_t *out, const struct file_record *r);
 size_t file_put_event(uint8_t *out, const struct file_event *e);
 void file_put_chunk(uint8_t out[FILE_CHUNK_HEAD], uint32_t len);
 uint32_t file_get_chunk(const uint8_t in[FILE_CHUNK_HEAD]);
 
-/* The record at the front of *at: 1 and *at behind it; 0 at the end; -EPROTO. */
+/* Decode the record at *at: 1 and *at advanced, 0 at the end, or -EPROTO. */
 int file_next_record(const uint8_t **at, const uint8_t *end, struct file_record *ret);
 int file_next_event(const uint8_t **at, const uint8_t *end, struct file_event *ret);

@@ -7,7 +7,7 @@
 
 #include "proto/utf8.h"
 
-/* Milliseconds that a JavaScript Date can hold: the client refuses what lies outside. */
+/* Limit of a JavaScript Date in ms: the client refuses times beyond it. */
 #define DATE_MS_MAX INT64_C(8640000000000000)
 
 enum { PLACE_END = -1, PAYLOAD_CHUNK = 4096 };
@@ -56,7 +56,7 @@ int frame_put_error(uint8_t *out, size_t cap, int code, const char *text)
         return -EMSGSIZE;
     frame_put_header(out, FRAME_ERROR, (uint32_t)(FRAME_CODE_SIZE + len));
     put_le(out + FRAME_HEADER_SIZE, (uint32_t)code, FRAME_CODE_SIZE);
-    /* NOLINTNEXTLINE(bugprone-not-null-terminated-result): the frame's length says where it ends */
+    /* NOLINTNEXTLINE(bugprone-not-null-terminated-result): the frame's length is its end */
     memcpy(out + FRAME_HEADER_SIZE + FRAME_CODE_SIZE, text, len);
     return (int)(FRAME_HEADER_SIZE + FRAME_CODE_SIZE + len);
 }
@@ -88,10 +88,8 @@ size_t frame_put_entry(uint8_t *out, enum frame_type type, const char *name, uin
 
 /* ---- decode a stream ---- */
 
-/*
- * The sequences as a table: which kinds may stand at a place, and what comes behind each of them. A
- * cell that is not named is 0, REFUSED; that is why a following place is stored + 1.
- */
+/* The allowed sequences as a table: which frame kinds are allowed at a place, and the place that
+ * follows. A missing cell is 0, REFUSED; so a following place is stored + 1. */
 #define THEN(place) ((place) + 1)
 enum { REFUSED = 0, LAST = -1, PLACES = 2, KINDS = 3 };
 
@@ -119,55 +117,57 @@ void frame_decoder_done(struct frame_decoder *d)
     *d = (struct frame_decoder){.failed = -EPROTO, .why = "the decoder was closed"};
 }
 
-static int fail(struct frame_decoder *d, int code, const char *why)
+static int decoder_fail(struct frame_decoder *d, int code, const char *why)
 {
     d->failed = code;
     d->why = why;
     return code;
 }
 
-static int next_of(const struct frame_decoder *d)
+static int decoder_next_place(const struct frame_decoder *d)
 {
     return next_place[d->stream][d->place][d->head[5]];
 }
 
-/* Judges the header as soon as it is complete, before a byte of payload is stored. */
-static int check_header(struct frame_decoder *d)
+/* Checks the header when it is complete, before any payload is stored. */
+static int decoder_check_header(struct frame_decoder *d)
 {
     uint64_t payload = get_le(d->head + 6, 4);
 
     if (d->head[5] >= KINDS)
-        return fail(d, -EPROTO, "unknown frame kind");
-    if (next_of(d) == REFUSED)
-        return fail(d, -EPROTO, "a frame of this kind is not expected here");
+        return decoder_fail(d, -EPROTO, "unknown frame kind");
+    if (decoder_next_place(d) == REFUSED)
+        return decoder_fail(d, -EPROTO, "a frame of this kind is not expected here");
     if (d->head[5] == FRAME_SUCCESS && payload != 0)
-        return fail(d, -EPROTO, "success frame with a payload");
+        return decoder_fail(d, -EPROTO, "success frame with a payload");
     if (d->head[5] == FRAME_ERROR && payload < FRAME_CODE_SIZE)
-        return fail(d, -EPROTO, "error frame without an errno");
+        return decoder_fail(d, -EPROTO, "error frame without an errno");
     if (d->head[5] == FRAME_ERROR && payload > FRAME_CODE_SIZE + FRAME_TEXT_MAX)
-        return fail(d, -EPROTO, "error frame with too long a text");
+        return decoder_fail(d, -EPROTO, "error frame with too long a text");
     if (d->head[5] == FRAME_DATA && payload > d->max_data)
-        return fail(d, -EMSGSIZE, "data frame longer than allowed");
+        return decoder_fail(d, -EMSGSIZE, "data frame longer than allowed");
     d->want = (size_t)payload;
     d->have = 0;
     return 0;
 }
 
-/* The prefix is compared as it arrives, so that garbage is refused at its first byte. */
-static int eat_header(struct frame_decoder *d, const uint8_t *bytes, size_t len, size_t *used)
+/* Compares the prefix as it arrives, so that garbage is refused at its first byte. */
+static int decoder_eat_header(struct frame_decoder *d, const uint8_t *bytes, size_t len,
+                              size_t *used)
 {
     while (d->head_len < FRAME_HEADER_SIZE && *used < len) {
         uint8_t byte = bytes[(*used)++];
 
         if (d->head_len < sizeof(prefix) && byte != prefix[d->head_len])
-            return fail(d, -EPROTO, d->head_len == 4 ? "unknown protocol version" : "not a frame");
+            return decoder_fail(d, -EPROTO,
+                                d->head_len == 4 ? "unknown protocol version" : "not a frame");
         d->head[d->head_len++] = byte;
     }
     return 0;
 }
 
-/* Room for n bytes more and a NUL. Doubles, up to what the header announced. */
-static int reserve(struct frame_decoder *d, size_t n)
+/* Makes room for n more bytes and a NUL. Doubles the buffer, up to the announced length. */
+static int decoder_reserve(struct frame_decoder *d, size_t n)
 {
     size_t need = d->have + n + 1, cap = d->cap * 2;
     uint8_t *p;
@@ -182,13 +182,14 @@ static int reserve(struct frame_decoder *d, size_t n)
         cap = need;
     p = realloc(d->payload, cap);
     if (p == NULL)
-        return fail(d, -ENOMEM, "out of memory");
+        return decoder_fail(d, -ENOMEM, "out of memory");
     d->payload = p;
     d->cap = cap;
     return 0;
 }
 
-static int eat_payload(struct frame_decoder *d, const uint8_t *bytes, size_t len, size_t *used)
+static int decoder_eat_payload(struct frame_decoder *d, const uint8_t *bytes, size_t len,
+                               size_t *used)
 {
     size_t n = d->want - d->have;
     int r;
@@ -197,7 +198,7 @@ static int eat_payload(struct frame_decoder *d, const uint8_t *bytes, size_t len
         n = len - *used;
     if (n == 0)
         return 0;
-    r = reserve(d, n);
+    r = decoder_reserve(d, n);
     if (r < 0)
         return r;
     memcpy(d->payload + d->have, bytes + *used, n);
@@ -207,31 +208,31 @@ static int eat_payload(struct frame_decoder *d, const uint8_t *bytes, size_t len
     return 0;
 }
 
-static int finish_error(struct frame_decoder *d, struct frame *f)
+static int decoder_finish_error(struct frame_decoder *d, struct frame *f)
 {
     uint64_t code = get_le(d->payload, FRAME_CODE_SIZE);
 
     if (code == 0 || code > INT32_MAX)
-        return fail(d, -EPROTO, "error frame whose errno is not positive");
+        return decoder_fail(d, -EPROTO, "error frame whose errno is not positive");
     f->code = (int)code;
     f->text = (const char *)d->payload + FRAME_CODE_SIZE;
     f->text_len = d->want - FRAME_CODE_SIZE;
     if (!utf8_valid(f->text, f->text_len))
-        return fail(d, -EPROTO, "error frame whose text is not UTF-8");
+        return decoder_fail(d, -EPROTO, "error frame whose text is not UTF-8");
     return 0;
 }
 
-static int finish_frame(struct frame_decoder *d, struct frame *ret)
+static int decoder_finish_frame(struct frame_decoder *d, struct frame *ret)
 {
     struct frame f = {.kind = (enum frame_kind)d->head[5]};
-    int next = next_of(d), r;
+    int next = decoder_next_place(d), r;
 
     if (f.kind == FRAME_ERROR) {
-        r = finish_error(d, &f);
+        r = decoder_finish_error(d, &f);
         if (r < 0)
             return r;
     } else if (f.kind == FRAME_DATA) {
-        f.data = d->payload != NULL ? d->payload : d->head; /* never NULL, also when empty */
+        f.data = d->payload != NULL ? d->payload : d->head; /* never NULL, even if empty */
         f.len = d->want;
     }
     d->place = next == LAST ? PLACE_END : next - 1;
@@ -251,19 +252,19 @@ int frame_feed(struct frame_decoder *d, const void *bytes, size_t len, size_t *r
     if (len == 0)
         return 0;
     if (d->place == PLACE_END)
-        return fail(d, -EPROTO, "bytes behind the last frame");
+        return decoder_fail(d, -EPROTO, "bytes behind the last frame");
     if (d->head_len < FRAME_HEADER_SIZE) {
-        r = eat_header(d, bytes, len, ret_used);
+        r = decoder_eat_header(d, bytes, len, ret_used);
         if (r < 0 || d->head_len < FRAME_HEADER_SIZE)
             return r;
-        r = check_header(d);
+        r = decoder_check_header(d);
         if (r < 0)
             return r;
     }
-    r = eat_payload(d, bytes, len, ret_used);
+    r = decoder_eat_payload(d, bytes, len, ret_used);
     if (r < 0 || d->have < d->want)
         return r;
-    return finish_frame(d, ret);
+    return decoder_finish_frame(d, ret);
 }
 
 int frame_eof(struct frame_decoder *d)
@@ -271,23 +272,23 @@ int frame_eof(struct frame_decoder *d)
     if (d->failed < 0)
         return d->failed;
     if (d->head_len > 0)
-        return fail(d, -EPROTO, "the stream ended inside a frame");
+        return decoder_fail(d, -EPROTO, "the stream ended inside a frame");
     if (d->place == 0)
-        return fail(d, -EPROTO, "the stream ended before the first frame");
+        return decoder_fail(d, -EPROTO, "the stream ended before the first frame");
     if (d->place > 0 && d->stream != FRAME_STREAM_SESSION)
-        return fail(d, -EPROTO, "the stream ended before the last frame");
+        return decoder_fail(d, -EPROTO, "the stream ended before the last frame");
     return 0;
 }
 
 /* ---- decode payloads ---- */
 
-static int refuse(const char **reterr_why, const char *why)
+static int payload_refuse(const char **reterr_why, const char *why)
 {
     *reterr_why = why;
     return -EPROTO;
 }
 
-static bool date_ok(int64_t ms)
+static bool stat_date_ok(int64_t ms)
 {
     return ms >= -DATE_MS_MAX && ms <= DATE_MS_MAX;
 }
@@ -298,9 +299,9 @@ int frame_get_stat(const void *payload, size_t len, struct frame_stat *ret, cons
     struct frame_stat st;
 
     if (len != FRAME_STAT_SIZE)
-        return refuse(reterr_why, "stat payload is not 45 bytes long");
+        return payload_refuse(reterr_why, "stat payload is not 45 bytes long");
     if (p[0] > FRAME_TYPE_SOCKET)
-        return refuse(reterr_why, "stat payload with an unknown type");
+        return payload_refuse(reterr_why, "stat payload with an unknown type");
     st = (struct frame_stat){
         .type = (enum frame_type)p[0],
         .size = get_le(p + 1, 8),
@@ -311,14 +312,14 @@ int frame_get_stat(const void *payload, size_t len, struct frame_stat *ret, cons
         .mtime_ms = to_signed(get_le(p + 29, 8)),
         .ctime_ms = to_signed(get_le(p + 37, 8)),
     };
-    if (!date_ok(st.atime_ms) || !date_ok(st.mtime_ms) || !date_ok(st.ctime_ms))
-        return refuse(reterr_why, "stat payload with a time out of range");
+    if (!stat_date_ok(st.atime_ms) || !stat_date_ok(st.mtime_ms) || !stat_date_ok(st.ctime_ms))
+        return payload_refuse(reterr_why, "stat payload with a time out of range");
     *ret = st;
     return 0;
 }
 
-/* No directory holds such names, and whoever joins one to a path must not be led elsewhere. */
-static bool name_ok(const char *name, size_t len)
+/* No directory has such names, and joined to a path they could lead out of it. */
+static bool entry_name_ok(const char *name, size_t len)
 {
     if (len == 0 || memchr(name, '/', len) != NULL || memchr(name, '\0', len) != NULL)
         return false;
@@ -336,7 +337,7 @@ static const char *check_entry(const uint8_t *p, size_t left, size_t *ret_size)
         return "directory entry with an unknown type";
     if (len > left - FRAME_ENTRY_HEAD_SIZE)
         return "directory listing is cut off";
-    if (!name_ok((const char *)p + FRAME_ENTRY_HEAD_SIZE, len))
+    if (!entry_name_ok((const char *)p + FRAME_ENTRY_HEAD_SIZE, len))
         return "directory entry with an impossible name";
     if (!utf8_valid(p + FRAME_ENTRY_HEAD_SIZE, len))
         return "directory entry whose name is not UTF-8";
@@ -351,7 +352,7 @@ int frame_get_listing(const void *payload, size_t len, struct frame_listing *ret
     uint32_t count;
 
     if (len < FRAME_COUNT_SIZE)
-        return refuse(reterr_why, "directory listing without a count");
+        return payload_refuse(reterr_why, "directory listing without a count");
     end = p + len;
     count = (uint32_t)get_le(p, FRAME_COUNT_SIZE);
     p += FRAME_COUNT_SIZE;
@@ -360,11 +361,11 @@ int frame_get_listing(const void *payload, size_t len, struct frame_listing *ret
         const char *why = check_entry(p, (size_t)(end - p), &size);
 
         if (why != NULL)
-            return refuse(reterr_why, why);
+            return payload_refuse(reterr_why, why);
         p += size;
     }
     if (p != end)
-        return refuse(reterr_why, "bytes behind the last directory entry");
+        return payload_refuse(reterr_why, "bytes behind the last directory entry");
     *ret = (struct frame_listing){
         .count = count,
         .at = (const uint8_t *)payload + FRAME_COUNT_SIZE,

@@ -1,15 +1,15 @@
 #pragma once
 
 /*
- * The set-up plan: what the launcher tells init to build, computed beforehand and flat, so that
- * init has nothing to parse. It travels in a sealed memfd at fd PLAN_FD:
+ * The set-up plan: what the launcher tells init to build. It is computed beforehand and flat, so
+ * that init has nothing to parse. It is a sealed memfd at fd PLAN_FD:
  *
- *   struct plan_header | struct plan_op[op_count] | struct plan_rlimit[rlimit_count] | floor filter
- * | guard filter | policy filter | strings
+ *   struct plan_header | struct plan_op[op_count] | struct plan_rlimit[rlimit_count]
+ *   | floor filter | guard filter | policy filter | strings
  *
- * Offsets are from the start of the plan; strings are offsets into the string area, NUL-terminated;
- * 0 is the empty string. Descriptors that operations use arrive at PLAN_FD_OPS,
- * PLAN_FD_OPS+1, …; an operation names them by index.
+ * Offsets are from the start of the plan. Strings are offsets into the string area, NUL-terminated;
+ * 0 is the empty string. Fds that operations use are at PLAN_FD_OPS, PLAN_FD_OPS+1 and so on; an
+ * operation names them by index.
  */
 
 #include <stdint.h>
@@ -23,11 +23,11 @@ enum {
     PLAN_FILTER_MAX = 4096, /* BPF_MAXINSNS */
     PLAN_FDS_MAX = 256,
 
-    PLAN_CONTROL_FD = 3, /* SEQPACKET to the launcher, afterwards to the supervisor */
-    PLAN_STAGE_FD = 4,   /* a pipe to the launcher for the stages; until READY */
+    PLAN_CONTROL_FD = 3, /* SEQPACKET to the launcher, later to the supervisor */
+    PLAN_STAGE_FD = 4,   /* a pipe to the launcher for the stages, until READY */
     PLAN_FD = 5,
-    PLAN_LEASE_FD = 6,  /* holds the id range's and the state directory's locks; never used */
-    PLAN_CGROUP_FD = 7, /* the delegated cgroup directory; /dev/null where there is none */
+    PLAN_LEASE_FD = 6,  /* the sandbox's lock file, kept open; not used otherwise */
+    PLAN_CGROUP_FD = 7, /* the delegated cgroup directory; /dev/null if there is none */
     PLAN_FD_OPS = 8,
 };
 
@@ -38,41 +38,48 @@ enum plan_flags {
     PLAN_NO_NEW_PRIVS = 1 << 3,
     PLAN_LOOPBACK = 1 << 4, /* bring `lo` up */
     PLAN_LISTEN =
-        1 << 5, /* the last operation descriptor is a bound SEQPACKET socket: listen on it */
-    PLAN_GUARD = 1 << 6,        /* the floor has notifications, which init answers (guard.h) */
-    PLAN_GUARD_FSETID = 1 << 7, /* of PLAN_GUARD: the policy grants CAP_FSETID, which is not in
-                                   `capabilities`; a broker may use it outside the guarded mounts */
+        1 << 5,          /* the last operation fd is a bound SEQPACKET socket: init listens on it */
+    PLAN_GUARD = 1 << 6, /* the baseline has notifications, which init answers (guard.h) */
+    /* with PLAN_GUARD: the policy grants CAP_FSETID, which `capabilities` lacks; a broker may use
+     * it outside the guarded mounts */
+    PLAN_GUARD_FSETID = 1 << 7,
     PLAN_FLAGS_ALL = (1 << 8) - 1,
 };
 
-/* What an operation does; see shim/init/setup.c. Paths are relative to the new root and have no
- * leading slash. */
+/* Operations; see shim/init/setup.c. Paths are relative to the new root and have no leading slash.
+ */
 enum plan_op_type {
     PLAN_OP_INVALID = 0,
-    PLAN_OP_ROOT,     /* fd: the root mount */
-    PLAN_OP_ATTACH,   /* fd onto path; flags say how the path is resolved and whether it is made */
-    PLAN_OP_FSMOUNT,  /* a new file system of type `text`, options in `options` (k=v, k separated by
-                         ','), attr, onto path */
-    PLAN_OP_PROC,     /* waits for the inner PID 1's /proc and puts it at path */
-    PLAN_OP_MASK,     /* covers path if it exists: a directory by fd, the same for all and an empty
-                         one, a file by the null device */
-    PLAN_OP_READONLY, /* path, if it exists, read-only (and nosuid, nodev, noexec) */
-    PLAN_OP_SYSCTL,  /* writes text to /proc/sys/<path>; a missing one is skipped when PLAN_OPTIONAL
-                      */
-    PLAN_OP_ROOT_RO, /* the root mount becomes read-only */
-    PLAN_OP_DISCARD, /* fd: a detached mount that others were made of; it goes with the old root */
+    PLAN_OP_ROOT, /* fd: the root mount */
+    /* mounts fd on path; flags tell how the path is resolved and whether it is made */
+    PLAN_OP_ATTACH,
+    /* mounts a new file system of type `text` on path, with `options` (k=v, separated by ',') and
+     * attr */
+    PLAN_OP_FSMOUNT,
+    PLAN_OP_PROC, /* waits for the inner PID 1's /proc and mounts it on path */
+    /* covers path if it exists: a directory by fd, which is empty and shared by all; a file by the
+     * null device */
+    PLAN_OP_MASK,
+    PLAN_OP_READONLY, /* makes path, if it exists, read-only (and nosuid, nodev, noexec) */
+    /* writes text to /proc/sys/<path>; with PLAN_OPTIONAL a missing one is skipped */
+    PLAN_OP_SYSCTL,
+    PLAN_OP_ROOT_RO, /* makes the root mount read-only */
+    /* fd: a detached mount that others were cloned from; it is dropped with the old root */
+    PLAN_OP_DISCARD,
     PLAN_OP_MAX
 };
 
 enum plan_op_flags {
-    PLAN_STRICT = 1 << 0,    /* ours, not the client's: no symbolic link in path, because what the
-                                image ships must not redirect it */
-    PLAN_MAKE_DIR = 1 << 1,  /* make path a directory when missing, parents too */
-    PLAN_MAKE_FILE = 1 << 2, /* make path an empty file when missing, parents too */
+    /* rind's own mount, not the client's: no symbolic link in path, as the image must not redirect
+     * it */
+    PLAN_STRICT = 1 << 0,
+    PLAN_MAKE_DIR = 1 << 1,  /* make path a directory if missing, with its parents */
+    PLAN_MAKE_FILE = 1 << 2, /* make path an empty file if missing, with its parents */
     PLAN_OPTIONAL = 1 << 3,
-    PLAN_READY = 1 << 4,   /* of ATTACH: a file system with a type of its own, not /dev */
-    PLAN_GUARDED = 1 << 5, /* of ATTACH, with PLAN_GUARD: files of the host's owner, on which no
-                              set-id bit is set from inside */
+    PLAN_READY = 1 << 4, /* with ATTACH: a file system of a type of its own, not /dev */
+    /* with ATTACH and PLAN_GUARD: files of a host owner, on which no process inside may set set-id
+     * bits */
+    PLAN_GUARDED = 1 << 5,
     PLAN_OP_FLAGS_ALL = (1 << 6) - 1,
 };
 
@@ -94,13 +101,13 @@ struct plan_rlimit {
 struct plan_header {
     uint32_t magic;
     uint16_t version, reserved;
-    uint32_t size; /* of the whole plan */
+    uint32_t size; /* bytes of the whole plan */
     uint32_t flags;
     uint32_t fd_count;
     uint32_t op_count, ops;
     uint32_t rlimit_count, rlimits;
     uint32_t floor_count, floor;   /* struct sock_filter */
-    uint32_t guard_count, guard;   /* of PLAN_GUARD: for all but init and its brokers */
+    uint32_t guard_count, guard;   /* with PLAN_GUARD: for all processes but init and its brokers */
     uint32_t policy_count, policy; /* struct sock_filter; 0 = none */
     uint32_t strings_size, strings;
     uint32_t hostname;

@@ -1,16 +1,17 @@
 /*
  * Theory of operation. The walk is a stack of levels: the directory being emptied, its parent, and
- * so on up to the top. A level with a slot has an open fd and a buffer of entries; the `pinned`
- * topmost and some of the deepest have one. When slots or fds run out, the shallowest unpinned
- * level is closed: it keeps its device and inode number and the place where its scan goes on.
- * Coming back to it, it is opened as ".." of its child and must be the same inode: a child that was
- * moved elsewhere would lead elsewhere.
+ * so on up to the top. A level with a slot has an open fd and a buffer of entries. The `pinned`
+ * topmost levels and some of the deepest ones have a slot.
  *
- * When it is not the same, or when the levels that may be remembered are used up, the walk falls
- * back to the nearest level that still has an fd, and scans that again from its start. Every such
- * pass has removed something, or counts as a restart, of which there are only so many.
+ * When slots or fds run out, the shallowest unpinned level is closed. It keeps its device and inode
+ * number and its scan position. To return to it, the walk opens ".." of its child and checks that
+ * it is the same inode: a child that was moved elsewhere would lead elsewhere.
  *
- * A directory with more entries than a buffer holds is first rid of its files in bulk.
+ * If it is another inode, or if there are too many levels to remember, the walk falls back. It
+ * returns to the nearest level that still has an fd, and scans that again from its start. Each such
+ * pass has removed something, or counts as a restart, whose number is limited.
+ *
+ * Files of a directory with more entries than a buffer holds are removed in bulk first.
  */
 #include "proto/rmtree.h"
 
@@ -28,39 +29,40 @@
 #include "proto/dents.h"
 #include "proto/rmtree_bulk.h"
 
-/* musl brings no kernel headers: struct open_how of linux/openat2.h, and two of its flags. */
+/* musl has no kernel headers: struct open_how of linux/openat2.h, and two of its flags. */
 struct how {
     uint64_t flags, mode, resolve;
 };
 enum { HOW_NO_XDEV = 0x01, HOW_NO_MAGICLINKS = 0x02 };
 
 enum {
-    SLOT_BYTES = 32768,  /* entries read at once */
-    RESTARTS_MAX = 1000, /* passes lost to somebody who moves directories about */
-    SWAPS_MAX = 8,       /* changes of one entry between directory and file while it is removed */
+    SLOT_BYTES = 32768,  /* entries read per call */
+    RESTARTS_MAX = 1000, /* passes lost because another process moves directories about */
+    SWAPS_MAX = 8, /* changes of one entry between directory and file while it is being removed */
     LEVELS_FIRST = 64,
     PROC_PATH_BYTES = 32,
 };
 
-/* 16 + 24 and one or two in passing: fits into 64 fds beside stdio and a few of the caller's. */
+/* 16 + 24 and one or two temporary ones: fits into 64 fds beside stdio and a few of the caller's.
+ */
 const struct rmtree_limits rmtree_default_limits = {.pinned = 16, .recent = 24, .levels = 131072};
 
 struct slot {
     int fd;       /* owned; -1 = the slot is free */
-    size_t level; /* whose it is */
+    size_t level; /* the level that uses it */
     size_t at, end;
     char *buf; /* borrowed from walk.bufs: SLOT_BYTES */
 };
 
 struct level {
     struct slot *slot; /* borrowed; NULL = closed */
-    dev_t dev;         /* set when it is closed, as ino: who it must be when it is opened again */
+    dev_t dev;         /* set when it is closed, with ino: must be equal when it is opened again */
     ino_t ino;
-    int64_t resume; /* where its scan goes on */
-    size_t name;    /* its name in its parent: offset into names */
-    bool skipped;   /* resumed: if it proves not to be empty it is scanned once more */
+    int64_t resume; /* position where its scan continues */
+    size_t name;    /* offset of its name into names */
+    bool skipped;   /* it was reopened: if it is not empty at its end, it is scanned once more */
     bool bulk_done; /* its files have been removed in bulk, or are few */
-    bool orphan;    /* the levels between it and the one before were forgotten */
+    bool orphan;    /* the levels between it and the previous one were dropped */
 };
 
 struct walk {
@@ -71,7 +73,7 @@ struct walk {
     struct rmtree_limits limits;
     size_t slot_count;
     struct slot *slots;   /* owned */
-    char *bufs;           /* owned; costs nothing until it is used */
+    char *bufs;           /* owned; malloc'd pages take no memory until used */
     struct level *levels; /* owned */
     size_t depth, cap;
     char *names; /* owned; names of the levels, NUL-terminated, in order */
@@ -97,7 +99,7 @@ static int open_once(const struct walk *w, int dirfd, const char *name)
     return fd < 0 ? -errno : fd;
 }
 
-/* "/proc/self/fd/N"; no printf, which would be half of the shim. */
+/* Formats "/proc/self/fd/N" without printf, which would double the shim's size. */
 static void proc_path(char out[PROC_PATH_BYTES], int fd)
 {
     static const char prefix[] = "/proc/self/fd/";
@@ -112,10 +114,8 @@ static void proc_path(char out[PROC_PATH_BYTES], int fd)
     memcpy(out + sizeof(prefix) - 1, d, strlen(d) + 1);
 }
 
-/*
- * Mode 0700 for the directory `name`, without following a link and without being able to read it.
- * Whether it helped is seen when it is opened.
- */
+/* Sets mode 0700 on the directory `name`, without following a link and without read permission. The
+ * open that follows shows whether it helped. */
 static void unlock_child(int dirfd, const char *name)
 {
     int fd = openat(dirfd, name, O_PATH | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
@@ -138,8 +138,8 @@ static int unlink_once(int dirfd, const char *name, int how)
     return unlinkat(dirfd, name, how) < 0 ? -errno : 0;
 }
 
-/* unlinkat; -ENOENT is success, for somebody else was faster. dirfd is a directory of the tree or
- * the top's parent. */
+/* unlinkat where -ENOENT is success: another process was faster. dirfd is a directory of the tree,
+ * or the top's parent. */
 static int unlink_entry(const struct walk *w, int dirfd, const char *name, int how)
 {
     int r = unlink_once(dirfd, name, how);
@@ -151,12 +151,12 @@ static int unlink_entry(const struct walk *w, int dirfd, const char *name, int h
 
 /* ---- slots and levels ---- */
 
-static struct level *deepest(struct walk *w)
+static struct level *walk_deepest(struct walk *w)
 {
     return &w->levels[w->depth - 1];
 }
 
-static const char *name_of(const struct walk *w, const struct level *l)
+static const char *level_name(const struct walk *w, const struct level *l)
 {
     return l == w->levels ? w->top : w->names + l->name;
 }
@@ -178,7 +178,7 @@ static void slot_close(struct level *l)
     l->slot = NULL;
 }
 
-/* open_dir() has seen to it that one is free. */
+/* walk_open_dir() has ensured that a slot is free. */
 static void slot_take(struct walk *w, int fd, size_t level)
 {
     struct slot *s = slot_find(w);
@@ -191,9 +191,9 @@ static void slot_take(struct walk *w, int fd, size_t level)
     w->levels[level].slot = s;
 }
 
-/* The slot of the shallowest open level from `from` on, the deepest left out; NULL when there is
- * none. */
-static struct slot *shallowest(struct walk *w, size_t from)
+/* Returns the slot of the shallowest open level, from `from` on, except the deepest; NULL if there
+ * is none. */
+static struct slot *walk_shallowest(struct walk *w, size_t from)
 {
     struct slot *found = NULL;
 
@@ -207,18 +207,17 @@ static struct slot *shallowest(struct walk *w, size_t from)
     return found;
 }
 
-/*
- * Closes a level to win its slot and fd: an unpinned one, else any but the top, which the walk
- * falls back to. -EMFILE when there is none: the process's fds are all in use elsewhere.
- */
-static int evict(struct walk *w)
+/* Closes a level to free its slot and fd: an unpinned one, or else any but the top, which is the
+ * last resort of fall_back. -EMFILE when there is none: all fds of the process are in use
+ * elsewhere. */
+static int level_evict(struct walk *w)
 {
-    struct slot *s = shallowest(w, w->limits.pinned);
+    struct slot *s = walk_shallowest(w, w->limits.pinned);
     struct level *l;
     struct stat st;
 
     if (s == NULL)
-        s = shallowest(w, 1);
+        s = walk_shallowest(w, 1);
     if (s == NULL)
         return -EMFILE;
     if (fstat(s->fd, &st) < 0)
@@ -230,27 +229,27 @@ static int evict(struct walk *w)
     return 0;
 }
 
-/* open_once, making room when fds or slots run out, and access when it may. */
-static int open_dir(struct walk *w, int dirfd, const char *name)
+/* open_once that frees an fd or slot if necessary, and with RMTREE_CHMOD changes the mode. */
+static int walk_open_dir(struct walk *w, int dirfd, const char *name)
 {
     bool tried = false;
     int fd, r;
 
     if (slot_find(w) == NULL) {
-        r = evict(w);
+        r = level_evict(w);
         if (r < 0)
             return r;
     }
     for (;;) {
         fd = open_once(w, dirfd, name);
         if (fd == -EMFILE) {
-            r = evict(w);
+            r = level_evict(w);
             if (r < 0)
                 return r;
         } else if (may_chmod(w, fd) && !tried) {
             tried = true;
             if (dirfd != w->dirfd)
-                (void)fchmod(dirfd, 0700); /* as unlock_child */
+                (void)fchmod(dirfd, 0700); /* as in unlock_child */
             unlock_child(dirfd, name);
         } else {
             return fd;
@@ -258,7 +257,7 @@ static int open_dir(struct walk *w, int dirfd, const char *name)
     }
 }
 
-static int reserve_level(struct walk *w)
+static int walk_reserve_level(struct walk *w)
 {
     size_t cap = w->cap == 0 ? LEVELS_FIRST : w->cap * 2;
     struct level *p;
@@ -273,7 +272,7 @@ static int reserve_level(struct walk *w)
     return 0;
 }
 
-static int reserve_name(struct walk *w, size_t len)
+static int walk_reserve_name(struct walk *w, size_t len)
 {
     size_t cap = w->names_cap * 2;
     char *p;
@@ -290,8 +289,8 @@ static int reserve_name(struct walk *w, size_t len)
     return 0;
 }
 
-/* Forgets the levels between the pinned ones and the deepest, which becomes an orphan. */
-static void forget_middle(struct walk *w)
+/* Drops the levels between the pinned ones and the deepest, which becomes an orphan. */
+static void walk_drop_middle(struct walk *w)
 {
     size_t to = w->limits.pinned, from = w->depth - 1;
     struct level *l = &w->levels[to];
@@ -305,17 +304,18 @@ static void forget_middle(struct walk *w)
     l->slot->level = to;
 }
 
-/* A new deepest level for an open directory; eats fd. name may point anywhere, it is copied. */
-static int push(struct walk *w, int fd, const char *name)
+/* Pushes a new deepest level for an open directory; takes ownership of fd. name is copied and may
+ * point anywhere. */
+static int level_push(struct walk *w, int fd, const char *name)
 {
     size_t len = strlen(name) + 1;
     int r;
 
     if (w->depth >= w->limits.levels)
-        forget_middle(w);
-    r = reserve_level(w);
+        walk_drop_middle(w);
+    r = walk_reserve_level(w);
     if (r == 0)
-        r = reserve_name(w, len);
+        r = walk_reserve_name(w, len);
     if (r < 0) {
         (void)close(fd);
         return r;
@@ -327,14 +327,14 @@ static int push(struct walk *w, int fd, const char *name)
     return 0;
 }
 
-static void drop(struct walk *w)
+static void level_drop(struct walk *w)
 {
-    slot_close(deepest(w));
-    w->names_len = deepest(w)->name;
+    slot_close(walk_deepest(w));
+    w->names_len = walk_deepest(w)->name;
     w->depth--;
 }
 
-static int scan_again(struct level *l)
+static int level_rescan(struct level *l)
 {
     l->slot->at = l->slot->end = 0;
     l->resume = 0;
@@ -342,25 +342,23 @@ static int scan_again(struct level *l)
     return lseek(l->slot->fd, 0, SEEK_SET) < 0 ? -errno : 0;
 }
 
-/* Back to the nearest level above that is open (the top always is), which is scanned from its
- * start. */
-static int fall_back(struct walk *w)
+/* Drops levels up to the nearest open one (the top always is), and scans that from its start. */
+static int walk_fall_back(struct walk *w)
 {
     do
-        drop(w);
-    while (deepest(w)->slot == NULL);
-    return scan_again(deepest(w));
+        level_drop(w);
+    while (walk_deepest(w)->slot == NULL);
+    return level_rescan(walk_deepest(w));
 }
 
-/* Opens the parent of the deepest level again. -ESTALE when it is not the directory that it was. */
-static int reopen_parent(struct walk *w)
+/* Opens the parent of the deepest level again. -ESTALE if it is another directory now. */
+static int walk_reopen_parent(struct walk *w)
 {
     struct level *parent = &w->levels[w->depth - 2];
-    int fd = open_dir(w, deepest(w)->slot->fd, "..");
+    int fd = walk_open_dir(w, walk_deepest(w)->slot->fd, "..");
     struct stat st;
 
-    /* Not allowed, gone, on another mount: all say that this is no longer where the walk came from.
-     */
+    /* No permission, removed, on another mount: it is not the directory that the walk came from. */
     if (fd == -EMFILE || fd == -ENFILE || fd == -ENOMEM)
         return fd;
     if (fd < 0)
@@ -382,22 +380,22 @@ static int unlink_file(void *ctx, int dirfd, const char *name)
     return unlink_entry(ctx, dirfd, name, 0);
 }
 
-/* The first read of a directory has filled the buffer: removes its files, and starts its scan
- * again. */
-static int bulk_try(struct walk *w, struct level *l)
+/* Called when the first read of a directory has filled the buffer: removes its files, and starts
+ * its scan again. */
+static int level_bulk_remove(struct walk *w, struct level *l)
 {
-    int r = scan_again(l);
+    int r = level_rescan(l);
 
     l->bulk_done = true;
     if (r == 0)
         r = rmtree_bulk(l->slot->fd, unlink_file, w);
-    if (r < 0 && r != -ENOMEM) /* without the memory it takes longer, no more */
+    if (r < 0 && r != -ENOMEM) /* without the memory it is only slower */
         return r;
-    return scan_again(l);
+    return level_rescan(l);
 }
 
-/* Reads the next entries of a level: none at its end. */
-static int refill(struct walk *w, struct level *l)
+/* Reads the next entries of a level; none at its end. */
+static int level_refill(struct walk *w, struct level *l)
 {
     struct slot *s = l->slot;
     long n;
@@ -409,7 +407,7 @@ static int refill(struct walk *w, struct level *l)
             return (int)n;
         if (l->bulk_done || n < SLOT_BYTES - DENT_BYTES_MAX)
             break;
-        r = bulk_try(w, l);
+        r = level_bulk_remove(w, l);
         if (r < 0)
             return r;
     }
@@ -419,17 +417,17 @@ static int refill(struct walk *w, struct level *l)
     return 0;
 }
 
-/* The next entry of the deepest level, NULL at its end. */
-static int next_entry(struct walk *w, const struct dent **ret)
+/* Sets *ret to the next entry of the deepest level, NULL at its end. */
+static int walk_next_entry(struct walk *w, const struct dent **ret)
 {
-    struct level *l = deepest(w);
+    struct level *l = walk_deepest(w);
     struct slot *s = l->slot;
 
     for (;;) {
         const struct dent *e;
 
         if (s->at >= s->end) {
-            int r = refill(w, l);
+            int r = level_refill(w, l);
 
             if (r < 0)
                 return r;
@@ -448,22 +446,20 @@ static int next_entry(struct walk *w, const struct dent **ret)
     }
 }
 
-/*
- * Removes an entry of the deepest level, or enters it when it is a directory. The type is a hint:
- * the kernel may not know it, and it may have changed since.
- */
-static int remove_entry(struct walk *w, const struct dent *e)
+/* Removes an entry of the deepest level, or enters it if it is a directory. The type is a hint: the
+ * kernel may not know it, and it may have changed. */
+static int walk_remove_entry(struct walk *w, const struct dent *e)
 {
     bool dir = e->type == DT_DIR || e->type == DT_UNKNOWN;
     int r = 0;
 
     for (int i = 0; i < SWAPS_MAX; i++) {
-        int parent = deepest(w)->slot->fd;
+        int parent = walk_deepest(w)->slot->fd;
 
         if (dir) {
-            r = open_dir(w, parent, e->name);
+            r = walk_open_dir(w, parent, e->name);
             if (r >= 0)
-                return push(w, r, e->name);
+                return level_push(w, r, e->name);
             if (r != -ENOTDIR && r != -ELOOP)
                 return r == -ENOENT ? 0 : r;
         } else {
@@ -476,47 +472,47 @@ static int remove_entry(struct walk *w, const struct dent *e)
     return r;
 }
 
-/* The deepest level has no more entries: removes it from its parent and goes on there. */
-static int leave(struct walk *w)
+/* The deepest level has no more entries: removes it from its parent and continues there. */
+static int level_leave(struct walk *w)
 {
-    struct level *l = deepest(w);
+    struct level *l = walk_deepest(w);
     int parent, r;
 
     if (l->orphan)
-        return fall_back(w);
+        return walk_fall_back(w);
     if (w->depth > 1 && l[-1].slot == NULL) {
-        r = reopen_parent(w);
+        r = walk_reopen_parent(w);
         if (r == -ESTALE)
-            return ++w->restarts > RESTARTS_MAX ? -EBUSY : fall_back(w);
+            return ++w->restarts > RESTARTS_MAX ? -EBUSY : walk_fall_back(w);
         if (r < 0)
             return r;
     }
     parent = w->depth > 1 ? l[-1].slot->fd : w->dirfd;
-    r = unlink_entry(w, parent, name_of(w, l), AT_REMOVEDIR);
+    r = unlink_entry(w, parent, level_name(w, l), AT_REMOVEDIR);
     if ((r == -ENOTEMPTY || r == -EEXIST) && l->skipped)
-        return scan_again(l);
-    /* Something else stands in its place, and is one more entry of its parent. */
+        return level_rescan(l);
+    /* Another file has replaced it, and is one more entry of its parent. */
     if (r == -ENOTDIR && w->depth > 1)
-        return ++w->restarts > RESTARTS_MAX ? -EBUSY : fall_back(w);
+        return ++w->restarts > RESTARTS_MAX ? -EBUSY : walk_fall_back(w);
     if (r == 0)
-        drop(w);
+        level_drop(w);
     return r;
 }
 
 static int walk_run(struct walk *w)
 {
-    int fd = open_dir(w, w->dirfd, w->top);
+    int fd = walk_open_dir(w, w->dirfd, w->top);
     int r;
 
     if (fd < 0)
         return fd == -ELOOP ? -ENOTDIR : fd;
-    r = push(w, fd, "");
+    r = level_push(w, fd, "");
     while (r == 0 && w->depth > 0) {
         const struct dent *e = NULL;
 
-        r = next_entry(w, &e);
+        r = walk_next_entry(w, &e);
         if (r == 0)
-            r = e != NULL ? remove_entry(w, e) : leave(w);
+            r = e != NULL ? walk_remove_entry(w, e) : level_leave(w);
     }
     return r;
 }
@@ -544,7 +540,7 @@ int rmtree_at_limits(int dirfd, const char *name, unsigned flags,
     if (r == 0)
         r = walk_run(&w);
     while (w.depth > 0)
-        drop(&w);
+        level_drop(&w);
     free(w.slots);
     free(w.bufs);
     free(w.levels);

@@ -18,14 +18,14 @@ struct bulk {
     _Alignas(8) char buf[BUF_BYTES];
 };
 
-static int by_inode(const void *a, const void *b)
+static int ref_compare(const void *a, const void *b)
 {
     uint64_t x = ((const struct ref *)a)->ino, y = ((const struct ref *)b)->ino;
 
     return (x > y) - (x < y);
 }
 
-/* The files among the entries in the buffer, sorted. Returns how many. */
+/* Sorts the files among the entries in the buffer by inode. Returns their number. */
 static size_t sort_files(struct bulk *b, size_t bytes)
 {
     size_t n = 0;
@@ -37,7 +37,7 @@ static size_t sort_files(struct bulk *b, size_t bytes)
         if (e->type != DT_DIR && e->type != DT_UNKNOWN)
             b->refs[n++] = (struct ref){.ino = e->ino, .dent = e};
     }
-    qsort(b->refs, n, sizeof(b->refs[0]), by_inode);
+    qsort(b->refs, n, sizeof(b->refs[0]), ref_compare);
     return n;
 }
 

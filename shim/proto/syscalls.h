@@ -1,10 +1,8 @@
 #pragma once
 
-/*
- * System calls that a libc lacks, or lacks in the form we want, as thin inlines: a non-negative
- * result or -errno. Shared by the runner (glibc) and by init and the shim (musl); all `__NR_`
- * numbers that the rest of the tree would need an #ifdef for live here.
- */
+/* System calls that a libc lacks, or lacks in this form, as thin inlines: they return a
+ * non-negative result or -errno. Shared by the runner (glibc) and by init and the shim (musl). All
+ * `__NR_` numbers that would need an #ifdef elsewhere are here. */
 
 #include <errno.h>
 #include <fcntl.h>
@@ -36,8 +34,7 @@ static inline int sys_clone3(struct clone_args *args)
     return (int)sys_ret(syscall(SYS_clone3, args, sizeof(*args)));
 }
 
-/* Beneath dirfd and through no symbolic link at all: for our own directories, where none belongs.
- */
+/* Beneath dirfd and through no symbolic link: for rind's own directories, which contain none. */
 enum { OPEN_PLAIN = RESOLVE_BENEATH | RESOLVE_NO_SYMLINKS | RESOLVE_NO_MAGICLINKS };
 
 /* O_CLOEXEC is always added. */
@@ -48,7 +45,7 @@ static inline int sys_openat2(int dirfd, const char *path, int flags, uint64_t m
         .flags = (uint64_t)(unsigned)(flags | O_CLOEXEC), .mode = mode, .resolve = resolve};
     long fd = -EAGAIN;
 
-    /* EAGAIN: a rename or mount raced with the walk; the kernel asks to try again. */
+    /* EAGAIN: a rename or mount raced with the lookup; the kernel asks to retry. */
     for (int tries = 0; tries < 16 && (fd == -EAGAIN || fd == -EINTR); tries++)
         fd = sys_ret(syscall(SYS_openat2, dirfd, path, &how, sizeof(how)));
     return (int)fd;
@@ -124,10 +121,8 @@ static inline int sys_seccomp_filter(unsigned flags, const void *prog)
     return (int)sys_ret(syscall(SYS_seccomp, SET_MODE_FILTER, flags, prog));
 }
 
-/*
- * The default action for a signal, also for the ones that a libc keeps for itself (32 to 34) and
- * does not let its sigaction(3) touch: they can be inherited as ignored.
- */
+/* Sets the default action for a signal, also for those that a libc reserves (32 to 34) and that its
+ * sigaction(3) refuses: they can be inherited as ignored. */
 static inline int sys_signal_default(int sig)
 {
     const struct {

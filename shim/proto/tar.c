@@ -30,8 +30,9 @@ static const char xattr_key[] = "SCHILY.xattr.";
 
 /* ---- reading: numbers ---- */
 
-/* Octal, ended by space or NUL, or GNU's base 256. False for anything else and beyond int64_t. */
-static bool get_number(const uint8_t *p, size_t len, int64_t *ret)
+/* Parses an octal number, terminated by space or NUL, or GNU's base 256. Returns false for other
+ * text and beyond int64_t. */
+static bool block_get_number(const uint8_t *p, size_t len, int64_t *ret)
 {
     uint64_t v = 0;
     size_t i = 0;
@@ -68,22 +69,22 @@ static bool get_number(const uint8_t *p, size_t len, int64_t *ret)
     return true;
 }
 
-static bool checksum_ok(const uint8_t *block)
+static bool block_checksum_ok(const uint8_t *block)
 {
     int64_t want, sum = 0, old = 0;
 
-    if (!get_number(block + CHECKSUM, SHORT_LEN, &want))
+    if (!block_get_number(block + CHECKSUM, SHORT_LEN, &want))
         return false;
     for (int i = 0; i < TAR_BLOCK; i++) {
         uint8_t byte = i >= CHECKSUM && i < CHECKSUM + SHORT_LEN ? ' ' : block[i];
 
         sum += byte;
-        old += (int8_t)byte; /* as some old writers had it */
+        old += (int8_t)byte; /* as some old writers computed it, with signed bytes */
     }
     return want == sum || want == old;
 }
 
-static bool all_zero(const uint8_t *block)
+static bool block_is_zero(const uint8_t *block)
 {
     for (int i = 0; i < TAR_BLOCK; i++)
         if (block[i] != 0)
@@ -91,7 +92,7 @@ static bool all_zero(const uint8_t *block)
     return true;
 }
 
-static int bad(struct tar_in *t, int code, const char *why)
+static int tar_fail(struct tar_in *t, int code, const char *why)
 {
     t->why = why;
     return code;
@@ -99,14 +100,14 @@ static int bad(struct tar_in *t, int code, const char *why)
 
 /* ---- reading: bytes ---- */
 
-static int read_block(struct tar_in *t, uint8_t *block, bool *ret_end)
+static int tar_read_block(struct tar_in *t, uint8_t *block, bool *ret_end)
 {
     ssize_t n = t->read(t->data, block, TAR_BLOCK);
 
     if (n < 0)
-        return bad(t, (int)n, "the archive cannot be read");
+        return tar_fail(t, (int)n, "the archive cannot be read");
     *ret_end = n == 0;
-    return n != 0 && n != TAR_BLOCK ? bad(t, -EBADMSG, "the archive ends inside a block") : 0;
+    return n != 0 && n != TAR_BLOCK ? tar_fail(t, -EBADMSG, "the archive ends inside a block") : 0;
 }
 
 ssize_t tar_read_data(struct tar_in *t, void *buf, size_t len)
@@ -119,14 +120,14 @@ ssize_t tar_read_data(struct tar_in *t, void *buf, size_t len)
         len = (size_t)t->left;
     n = t->read(t->data, buf, len);
     if (n == 0)
-        return bad(t, -EBADMSG, "the archive ends inside a file");
+        return tar_fail(t, -EBADMSG, "the archive ends inside a file");
     if (n < 0)
-        return bad(t, (int)n, "the archive cannot be read");
+        return tar_fail(t, (int)n, "the archive cannot be read");
     t->left -= (uint64_t)n;
     return n;
 }
 
-static int skip_data(struct tar_in *t)
+static int tar_skip_data(struct tar_in *t)
 {
     char waste[4 * TAR_BLOCK];
     ssize_t n;
@@ -142,18 +143,19 @@ static int skip_data(struct tar_in *t)
     return (int)n;
 }
 
-static void expect_data(struct tar_in *t, uint64_t size)
+static void tar_expect_data(struct tar_in *t, uint64_t size)
 {
     t->left = size;
     t->pad = (TAR_BLOCK - size % TAR_BLOCK) % TAR_BLOCK;
 }
 
-/* The contents of a pax header or a long name, whole, NUL-terminated, at `at` of the buffer. */
-static int read_whole(struct tar_in *t, uint64_t size, size_t at, size_t *ret)
+/* Reads the contents of a pax header or a long name completely into the buffer at `at`,
+ * NUL-terminated. */
+static int tar_read_whole(struct tar_in *t, uint64_t size, size_t at, size_t *ret)
 {
     if (size > TAR_PAX_MAX - at)
-        return bad(t, -E2BIG, "a header of more than 256 KiB");
-    expect_data(t, size);
+        return tar_fail(t, -E2BIG, "a header of more than 256 KiB");
+    tar_expect_data(t, size);
     for (*ret = 0; t->left > 0;) {
         ssize_t n = tar_read_data(t, t->pax + at + *ret, (size_t)t->left);
 
@@ -162,18 +164,18 @@ static int read_whole(struct tar_in *t, uint64_t size, size_t at, size_t *ret)
         *ret += (size_t)n;
     }
     t->pax[at + *ret] = '\0';
-    return skip_data(t);
+    return tar_skip_data(t);
 }
 
 /* ---- reading: pax ---- */
 
-/* What headers in front have said about the entry. */
+/* Values that preceding headers have set for the entry. */
 struct extra {
     bool has_name, has_link, has_size, has_uid, has_gid, has_mtime;
     int64_t size, uid, gid;
 };
 
-static bool decimal(const char *s, int64_t *ret, uint32_t *ret_ns)
+static bool pax_parse_decimal(const char *s, int64_t *ret, uint32_t *ret_ns)
 {
     bool negative = *s == '-';
     uint64_t v = 0;
@@ -202,76 +204,74 @@ static bool decimal(const char *s, int64_t *ret, uint32_t *ret_ns)
     return true;
 }
 
-static int take_text(struct tar_in *t, const char *value, size_t len, char *ret)
+static int pax_take_text(struct tar_in *t, const char *value, size_t len, char *ret)
 {
     if (strlen(value) != len)
-        return bad(t, -EBADMSG, "a name with a NUL byte");
+        return tar_fail(t, -EBADMSG, "a name with a NUL byte");
     if (len > FILE_PATH_MAX)
-        return bad(t, -ENAMETOOLONG, "a name of more than 4095 bytes");
+        return tar_fail(t, -ENAMETOOLONG, "a name of more than 4095 bytes");
     memcpy(ret, value, len + 1);
     return 0;
 }
 
-static int take_xattr(struct tar_in *t, struct tar_item *item, const char *name, const char *value,
-                      size_t len)
+static int pax_take_xattr(struct tar_in *t, struct tar_item *item, const char *name,
+                          const char *value, size_t len)
 {
     if (item->xattr_count == TAR_XATTRS_MAX)
-        return bad(t, -E2BIG, "more than 32 extended attributes");
+        return tar_fail(t, -E2BIG, "more than 32 extended attributes");
     item->xattrs[item->xattr_count++] =
         (struct tar_xattr){.name = name, .value = value, .len = len};
     return 0;
 }
 
-static int take_number(struct tar_in *t, const char *value, int64_t *ret, bool *ret_has)
+static int pax_take_number(struct tar_in *t, const char *value, int64_t *ret, bool *ret_has)
 {
-    if (!decimal(value, ret, NULL) || *ret < 0)
-        return bad(t, -EBADMSG, "a pax number that is none");
+    if (!pax_parse_decimal(value, ret, NULL) || *ret < 0)
+        return tar_fail(t, -EBADMSG, "a pax number that is none");
     *ret_has = true;
     return 0;
 }
 
-/* One "key=value". What only describes (comments, users' names, access times) is passed over. */
-static int pax_one(struct tar_in *t, struct tar_item *item, struct extra *x, const char *key,
-                   const char *value, size_t len)
+/* Handles one "key=value". Descriptive keys (comments, user names, access times) are skipped. */
+static int pax_apply(struct tar_in *t, struct tar_item *item, struct extra *x, const char *key,
+                     const char *value, size_t len)
 {
-    bool empty = len == 0; /* takes an earlier one back */
+    bool empty = len == 0; /* an empty value cancels an earlier one */
     int r = 0;
 
     if (strcmp(key, "path") == 0) {
         x->has_name = !empty;
-        r = take_text(t, value, len, item->name);
+        r = pax_take_text(t, value, len, item->name);
     } else if (strcmp(key, "linkpath") == 0) {
         x->has_link = !empty;
-        r = take_text(t, value, len, item->link);
+        r = pax_take_text(t, value, len, item->link);
     } else if (strcmp(key, "size") == 0) {
         x->has_size = false;
         if (!empty)
-            r = take_number(t, value, &x->size, &x->has_size);
+            r = pax_take_number(t, value, &x->size, &x->has_size);
     } else if (strcmp(key, "uid") == 0) {
         x->has_uid = false;
         if (!empty)
-            r = take_number(t, value, &x->uid, &x->has_uid);
+            r = pax_take_number(t, value, &x->uid, &x->has_uid);
     } else if (strcmp(key, "gid") == 0) {
         x->has_gid = false;
         if (!empty)
-            r = take_number(t, value, &x->gid, &x->has_gid);
+            r = pax_take_number(t, value, &x->gid, &x->has_gid);
     } else if (strcmp(key, "mtime") == 0) {
         x->has_mtime = !empty;
-        if (!empty && !decimal(value, &item->mtime, &item->mtime_ns))
-            r = bad(t, -EBADMSG, "a pax time that is none");
+        if (!empty && !pax_parse_decimal(value, &item->mtime, &item->mtime_ns))
+            r = tar_fail(t, -EBADMSG, "a pax time that is none");
     } else if (strncmp(key, "GNU.sparse.", 11) == 0) {
-        r = bad(t, -EOPNOTSUPP, "a sparse file");
+        r = tar_fail(t, -EOPNOTSUPP, "a sparse file");
     } else if (strncmp(key, xattr_key, sizeof(xattr_key) - 1) == 0) {
-        r = take_xattr(t, item, key + sizeof(xattr_key) - 1, value, len);
+        r = pax_take_xattr(t, item, key + sizeof(xattr_key) - 1, value, len);
     }
     return r;
 }
 
-/*
- * "LENGTH key=value\n", LENGTH over all of it. Keys and values are terminated in place: the newline
- * becomes a NUL.
- */
-static int pax_all(struct tar_in *t, struct tar_item *item, struct extra *x, char *at, char *end)
+/* Parses records "LENGTH key=value\n"; LENGTH counts the whole record. Keys and values are
+ * terminated in place: the newline becomes a NUL. */
+static int pax_parse(struct tar_in *t, struct tar_item *item, struct extra *x, char *at, char *end)
 {
     while (at < end) {
         size_t len = 0;
@@ -282,15 +282,15 @@ static int pax_all(struct tar_in *t, struct tar_item *item, struct extra *x, cha
             len = len * 10 + (size_t)(*key - '0');
         if (key >= end || *key != ' ' || len > (size_t)(end - at) || at + len < key + 3 ||
             at[len - 1] != '\n')
-            return bad(t, -EBADMSG, "a broken pax header");
+            return tar_fail(t, -EBADMSG, "a broken pax header");
         key++;
         at += len;
         at[-1] = '\0';
         equals = memchr(key, '=', (size_t)(at - key));
         if (equals == NULL || equals == key)
-            return bad(t, -EBADMSG, "a broken pax header");
+            return tar_fail(t, -EBADMSG, "a broken pax header");
         *equals = '\0';
-        r = pax_one(t, item, x, key, equals + 1, (size_t)(at - 1 - (equals + 1)));
+        r = pax_apply(t, item, x, key, equals + 1, (size_t)(at - 1 - (equals + 1)));
         if (r < 0)
             return r;
     }
@@ -299,7 +299,7 @@ static int pax_all(struct tar_in *t, struct tar_item *item, struct extra *x, cha
 
 /* ---- reading: entries ---- */
 
-static int kind_of(struct tar_in *t, uint8_t type, enum tar_kind *ret)
+static int type_kind(struct tar_in *t, uint8_t type, enum tar_kind *ret)
 {
     static const enum tar_kind kinds[] = {TAR_REGULAR,   TAR_HARD_LINK,    TAR_SYMBOLIC,
                                           TAR_CHARACTER, TAR_BLOCK_DEVICE, TAR_DIRECTORY,
@@ -310,12 +310,12 @@ static int kind_of(struct tar_in *t, uint8_t type, enum tar_kind *ret)
         return 0;
     }
     if (type < '0' || type > '7')
-        return bad(t, -EOPNOTSUPP, type == 'S' ? "a sparse file" : "an unknown kind of entry");
+        return tar_fail(t, -EOPNOTSUPP, type == 'S' ? "a sparse file" : "an unknown kind of entry");
     *ret = kinds[type - '0'];
     return 0;
 }
 
-static void get_text(const uint8_t *p, size_t max, char *ret)
+static void block_get_text(const uint8_t *p, size_t max, char *ret)
 {
     size_t len = strnlen((const char *)p, max);
 
@@ -323,17 +323,17 @@ static void get_text(const uint8_t *p, size_t max, char *ret)
     ret[len] = '\0';
 }
 
-/* prefix and name; only where the magic is ustar's own: GNU keeps other things there. */
-static void get_name(const uint8_t *block, char *ret)
+/* Joins prefix and name; only with ustar's own magic, as GNU uses that field differently. */
+static void block_get_name(const uint8_t *block, char *ret)
 {
     size_t at = 0;
 
     if (memcmp(block + MAGIC, "ustar\0", 6) == 0 && block[PREFIX] != '\0') {
-        get_text(block + PREFIX, PREFIX_LEN, ret);
+        block_get_text(block + PREFIX, PREFIX_LEN, ret);
         at = strlen(ret);
         ret[at++] = '/';
     }
-    get_text(block + NAME, NAME_LEN, ret + at);
+    block_get_text(block + NAME, NAME_LEN, ret + at);
 }
 
 static uint32_t clamp_id(int64_t id)
@@ -341,26 +341,28 @@ static uint32_t clamp_id(int64_t id)
     return id >= 0 && id <= TAR_ID_MAX ? (uint32_t)id : TAR_ID_NOBODY;
 }
 
-static int get_item(struct tar_in *t, const uint8_t *block, const struct extra *x,
-                    struct tar_item *item)
+static int block_get_item(struct tar_in *t, const uint8_t *block, const struct extra *x,
+                          struct tar_item *item)
 {
     int64_t mode, uid, gid, size, mtime, major, minor;
     size_t len;
-    int r = kind_of(t, block[TYPE], &item->kind);
+    int r = type_kind(t, block[TYPE], &item->kind);
 
     if (r < 0)
         return r;
-    if (!get_number(block + MODE, SHORT_LEN, &mode) || !get_number(block + UID, SHORT_LEN, &uid) ||
-        !get_number(block + GID, SHORT_LEN, &gid) || !get_number(block + SIZE, LONG_LEN, &size) ||
-        !get_number(block + MTIME, LONG_LEN, &mtime))
-        return bad(t, -EBADMSG, "a header with a number that is none");
-    if (!get_number(block + DEV_MAJOR, SHORT_LEN, &major) ||
-        !get_number(block + DEV_MINOR, SHORT_LEN, &minor))
-        major = minor = 0; /* not in old archives */
+    if (!block_get_number(block + MODE, SHORT_LEN, &mode) ||
+        !block_get_number(block + UID, SHORT_LEN, &uid) ||
+        !block_get_number(block + GID, SHORT_LEN, &gid) ||
+        !block_get_number(block + SIZE, LONG_LEN, &size) ||
+        !block_get_number(block + MTIME, LONG_LEN, &mtime))
+        return tar_fail(t, -EBADMSG, "a header with a number that is none");
+    if (!block_get_number(block + DEV_MAJOR, SHORT_LEN, &major) ||
+        !block_get_number(block + DEV_MINOR, SHORT_LEN, &minor))
+        major = minor = 0; /* missing in old archives */
     if (!x->has_name)
-        get_name(block, item->name);
+        block_get_name(block, item->name);
     if (!x->has_link)
-        get_text(block + LINK, NAME_LEN, item->link);
+        block_get_text(block + LINK, NAME_LEN, item->link);
     item->mode = (uint32_t)mode & 07777;
     item->uid = clamp_id(x->has_uid ? x->uid : uid);
     item->gid = clamp_id(x->has_gid ? x->gid : gid);
@@ -373,31 +375,31 @@ static int get_item(struct tar_in *t, const uint8_t *block, const struct extra *
     if (x->has_size)
         size = x->size;
     if (size < 0)
-        return bad(t, -EBADMSG, "a negative size");
+        return tar_fail(t, -EBADMSG, "a negative size");
     len = strlen(item->name);
     if (item->kind == TAR_REGULAR && len > 0 && item->name[len - 1] == '/')
-        item->kind = TAR_DIRECTORY; /* as before ustar */
-    /* Some writers give links the size of what they link to: nothing follows. */
+        item->kind = TAR_DIRECTORY; /* as in archives before ustar */
+    /* Some writers give links the size of their target, but no data follows. */
     item->size = item->kind == TAR_REGULAR ? (uint64_t)size : 0;
-    expect_data(t, item->size);
+    tar_expect_data(t, item->size);
     return 0;
 }
 
-/* GNU's long name or link: the contents, with a NUL at the end. */
-static int long_text(struct tar_in *t, uint64_t size, size_t at, char *ret)
+/* Reads GNU's long name or link: the contents up to a NUL. */
+static int tar_read_long_name(struct tar_in *t, uint64_t size, size_t at, char *ret)
 {
     size_t len;
-    int r = read_whole(t, size, at, &len);
+    int r = tar_read_whole(t, size, at, &len);
 
     if (r < 0)
         return r;
     len = strlen(t->pax + at);
-    return take_text(t, t->pax + at, len, ret);
+    return pax_take_text(t, t->pax + at, len, ret);
 }
 
-/* A header that is about others. Returns 1 when the block is none. */
-static int meta_block(struct tar_in *t, const uint8_t *block, struct tar_item *item,
-                      struct extra *x, size_t *used)
+/* Handles a header that describes other entries. Returns 1 if the block is none. */
+static int tar_read_meta(struct tar_in *t, const uint8_t *block, struct tar_item *item,
+                         struct extra *x, size_t *used)
 {
     struct tar_item global;
     struct extra ignored;
@@ -407,47 +409,47 @@ static int meta_block(struct tar_in *t, const uint8_t *block, struct tar_item *i
 
     if (strchr("xgLKX", block[TYPE]) == NULL || block[TYPE] == '\0')
         return 1;
-    if (!get_number(block + SIZE, LONG_LEN, &size) || size < 0)
-        return bad(t, -EBADMSG, "a header with a number that is none");
+    if (!block_get_number(block + SIZE, LONG_LEN, &size) || size < 0)
+        return tar_fail(t, -EBADMSG, "a header with a number that is none");
     switch (block[TYPE]) {
     case 'L':
         x->has_name = true;
-        return long_text(t, (uint64_t)size, *used, item->name);
+        return tar_read_long_name(t, (uint64_t)size, *used, item->name);
     case 'K':
         x->has_link = true;
-        return long_text(t, (uint64_t)size, *used, item->link);
+        return tar_read_long_name(t, (uint64_t)size, *used, item->link);
     default:
-        r = read_whole(t, (uint64_t)size, *used, &len);
+        r = tar_read_whole(t, (uint64_t)size, *used, &len);
         if (r < 0)
             return r;
         if (block[TYPE] == 'g') {
-            /* For all that follows: nothing in it is of use, but it must be well formed. */
+            /* A global header: none of its keys is used, but it must be well formed. */
             global.xattr_count = 0;
-            return pax_all(t, &global, &ignored, t->pax + *used, t->pax + *used + len);
+            return pax_parse(t, &global, &ignored, t->pax + *used, t->pax + *used + len);
         }
-        r = pax_all(t, item, x, t->pax + *used, t->pax + *used + len);
-        *used += len + 1; /* attributes point into it */
+        r = pax_parse(t, item, x, t->pax + *used, t->pax + *used + len);
+        *used += len + 1; /* the xattrs point into it */
         return r;
     }
 }
 
-static int read_end(struct tar_in *t)
+static int tar_read_end(struct tar_in *t)
 {
     uint8_t block[TAR_BLOCK];
     uint64_t slack = 0;
     bool end = false;
-    int r = read_block(t, block, &end);
+    int r = tar_read_block(t, block, &end);
 
-    if (r < 0 || end || !all_zero(block))
-        return r < 0 ? r : bad(t, -EBADMSG, "no proper end of the archive");
+    if (r < 0 || end || !block_is_zero(block))
+        return r < 0 ? r : tar_fail(t, -EBADMSG, "no proper end of the archive");
     for (;;) {
         ssize_t n = t->read(t->data, block, sizeof(block));
 
         if (n <= 0)
-            return n < 0 ? bad(t, (int)n, "the archive cannot be read") : 0;
+            return n < 0 ? tar_fail(t, (int)n, "the archive cannot be read") : 0;
         slack += (uint64_t)n;
         if (slack > TAR_SLACK_MAX)
-            return bad(t, -E2BIG, "more than 1 MiB behind the archive's end");
+            return tar_fail(t, -E2BIG, "more than 1 MiB behind the archive's end");
     }
 }
 
@@ -457,28 +459,28 @@ int tar_read(struct tar_in *t, struct tar_item *item)
     uint8_t block[TAR_BLOCK];
     size_t used = 0;
     bool end = false, meta = false;
-    int r = skip_data(t);
+    int r = tar_skip_data(t);
 
     item->xattr_count = 0;
     while (r == 0) {
-        r = read_block(t, block, &end);
+        r = tar_read_block(t, block, &end);
         if (r < 0)
             return r;
         if (end)
-            return bad(t, -EBADMSG, "no proper end of the archive");
-        if (all_zero(block))
-            return meta ? bad(t, -EBADMSG, "a header without an entry") : read_end(t);
-        if (!checksum_ok(block))
-            return bad(t, -EBADMSG,
-                       "not a tar archive (compressed ones are not unpacked), or broken");
+            return tar_fail(t, -EBADMSG, "no proper end of the archive");
+        if (block_is_zero(block))
+            return meta ? tar_fail(t, -EBADMSG, "a header without an entry") : tar_read_end(t);
+        if (!block_checksum_ok(block))
+            return tar_fail(t, -EBADMSG,
+                            "not a tar archive (compressed ones are not unpacked), or broken");
         if (used >= TAR_PAX_MAX - TAR_BLOCK)
-            return bad(t, -E2BIG, "a header of more than 256 KiB");
-        r = meta_block(t, block, item, &x, &used);
+            return tar_fail(t, -E2BIG, "a header of more than 256 KiB");
+        r = tar_read_meta(t, block, item, &x, &used);
         meta = true;
     }
     if (r < 0)
         return r;
-    r = get_item(t, block, &x, item);
+    r = block_get_item(t, block, &x, item);
     return r < 0 ? r : 1;
 }
 
@@ -508,14 +510,14 @@ int tar_clean_name(const char *name, char *ret)
 
 /* ---- writing ---- */
 
-static void put_octal(uint8_t *p, size_t len, uint64_t v)
+static void field_put_octal(uint8_t *p, size_t len, uint64_t v)
 {
     p[len - 1] = '\0';
     for (size_t i = len - 1; i-- > 0; v >>= 3)
         p[i] = (uint8_t)('0' + (v & 7));
 }
 
-static uint8_t *put_text(uint8_t *p, const char *s)
+static uint8_t *field_put_text(uint8_t *p, const char *s)
 {
     while (*s != '\0')
         *p++ = (uint8_t)*s++;
@@ -563,8 +565,8 @@ static void pax_put(struct pax *x, const char *key, const char *key2, const void
     x->len += body + digits;
     p += put_decimal(p, body + digits);
     *p++ = ' ';
-    p = put_text(p, key);
-    p = put_text(p, key2);
+    p = field_put_text(p, key);
+    p = field_put_text(p, key2);
     *p++ = '=';
     if (len > 0)
         memcpy(p, value, len);
@@ -582,7 +584,7 @@ static void pax_put_number(struct pax *x, const char *key, int64_t v)
     pax_put(x, key, "", text, at);
 }
 
-/* Seconds, and what is below one second in nine digits: "-1.25" is before -1. */
+/* Formats seconds and nine digits of nanoseconds; "-1.25" is a quarter of a second before -1. */
 static void pax_put_time(struct pax *x, const char *key, int64_t s, uint32_t ns)
 {
     uint8_t text[40];
@@ -609,8 +611,8 @@ static void pax_put_time(struct pax *x, const char *key, int64_t s, uint32_t ns)
     pax_put(x, key, "", text, at);
 }
 
-/* prefix/name in ustar's two fields; false when it does not fit. */
-static bool put_name(uint8_t *block, const char *name, bool directory)
+/* Splits a name into ustar's two fields; false when it does not fit. */
+static bool block_put_name(uint8_t *block, const char *name, bool directory)
 {
     size_t len = strlen(name), room = NAME_LEN - (directory ? 1 : 0);
     const char *cut = name;
@@ -629,20 +631,20 @@ static bool put_name(uint8_t *block, const char *name, bool directory)
     return true;
 }
 
-static void finish_block(uint8_t *block)
+static void block_finish(uint8_t *block)
 {
     unsigned sum = 0;
 
-    (void)put_text(block + MAGIC, "ustar");
-    (void)put_text(block + MAGIC + 6, "00");
+    (void)field_put_text(block + MAGIC, "ustar");
+    (void)field_put_text(block + MAGIC + 6, "00");
     memset(block + CHECKSUM, ' ', SHORT_LEN);
     for (int i = 0; i < TAR_BLOCK; i++)
         sum += block[i];
-    put_octal(block + CHECKSUM, SHORT_LEN - 1, sum);
+    field_put_octal(block + CHECKSUM, SHORT_LEN - 1, sum);
 }
 
-/* The fields of the item's own block; what does not fit goes to x. */
-static void put_fields(uint8_t *block, struct pax *x, const struct tar_item *item)
+/* Fills the fields of the item's own block; values that do not fit are added to x. */
+static void block_put_fields(uint8_t *block, struct pax *x, const struct tar_item *item)
 {
     static const char types[] = {
         [TAR_REGULAR] = '0',   [TAR_HARD_LINK] = '1',    [TAR_SYMBOLIC] = '2',
@@ -653,35 +655,35 @@ static void put_fields(uint8_t *block, struct pax *x, const struct tar_item *ite
     size_t link_len = strlen(item->link);
 
     if (item->sparse) {
-        /* Readers that know nothing of it shall not take the map for the file. */
-        (void)put_text(block + NAME, "GNUSparseFile.0/sparse");
+        /* Readers without support for sparse files must not take the map for the file. */
+        (void)field_put_text(block + NAME, "GNUSparseFile.0/sparse");
         pax_put(x, "GNU.sparse.major", "", "1", 1);
         pax_put(x, "GNU.sparse.minor", "", "0", 1);
         pax_put(x, "GNU.sparse.name", "", item->name, strlen(item->name));
         pax_put_number(x, "GNU.sparse.realsize", (int64_t)item->real_size);
-    } else if (!put_name(block, item->name, directory)) {
+    } else if (!block_put_name(block, item->name, directory)) {
         pax_put(x, "path", "", item->name, strlen(item->name));
     }
     if (link_len <= NAME_LEN)
         memcpy(block + LINK, item->link, link_len);
     else
         pax_put(x, "linkpath", "", item->link, link_len);
-    put_octal(block + MODE, SHORT_LEN, item->mode & 07777);
-    put_octal(block + UID, SHORT_LEN, item->uid <= id_max ? item->uid : 0);
+    field_put_octal(block + MODE, SHORT_LEN, item->mode & 07777);
+    field_put_octal(block + UID, SHORT_LEN, item->uid <= id_max ? item->uid : 0);
     if (item->uid > id_max)
         pax_put_number(x, "uid", item->uid);
-    put_octal(block + GID, SHORT_LEN, item->gid <= id_max ? item->gid : 0);
+    field_put_octal(block + GID, SHORT_LEN, item->gid <= id_max ? item->gid : 0);
     if (item->gid > id_max)
         pax_put_number(x, "gid", item->gid);
-    put_octal(block + SIZE, LONG_LEN, item->size <= size_max ? item->size : 0);
+    field_put_octal(block + SIZE, LONG_LEN, item->size <= size_max ? item->size : 0);
     if (item->size > size_max)
         pax_put_number(x, "size", (int64_t)item->size);
     fits = item->mtime >= 0 && (uint64_t)item->mtime <= size_max;
-    put_octal(block + MTIME, LONG_LEN, fits ? (uint64_t)item->mtime : 0);
+    field_put_octal(block + MTIME, LONG_LEN, fits ? (uint64_t)item->mtime : 0);
     if (!fits || item->mtime_ns > 0)
         pax_put_time(x, "mtime", item->mtime, item->mtime_ns);
-    put_octal(block + DEV_MAJOR, SHORT_LEN, item->dev_major & id_max);
-    put_octal(block + DEV_MINOR, SHORT_LEN, item->dev_minor & id_max);
+    field_put_octal(block + DEV_MAJOR, SHORT_LEN, item->dev_major & id_max);
+    field_put_octal(block + DEV_MINOR, SHORT_LEN, item->dev_minor & id_max);
     block[TYPE] = (uint8_t)types[item->kind];
 }
 
@@ -691,28 +693,28 @@ ssize_t tar_put_item(uint8_t *out, const struct tar_item *item)
     uint8_t block[TAR_BLOCK] = {0};
     size_t padded;
 
-    /* Readers that take pax text for UTF-8 must be told otherwise. */
+    /* Readers assume that pax text is UTF-8, so another encoding is declared. */
     if (!utf8_valid(item->name, strlen(item->name)) || !utf8_valid(item->link, strlen(item->link)))
         pax_put(&x, "hdrcharset", "", "BINARY", 6);
-    put_fields(block, &x, item);
+    block_put_fields(block, &x, item);
     for (size_t i = 0; i < item->xattr_count; i++)
         pax_put(&x, xattr_key, item->xattrs[i].name, item->xattrs[i].value, item->xattrs[i].len);
     if (x.too_big)
         return -E2BIG;
-    finish_block(block);
+    block_finish(block);
     if (x.len == 0) {
         memcpy(out, block, TAR_BLOCK);
         return TAR_BLOCK;
     }
     memset(out, 0, TAR_BLOCK);
-    (void)put_text(out + NAME, "././@PaxHeader");
-    put_octal(out + MODE, SHORT_LEN, 0644);
-    put_octal(out + UID, SHORT_LEN, 0);
-    put_octal(out + GID, SHORT_LEN, 0);
-    put_octal(out + SIZE, LONG_LEN, x.len);
-    put_octal(out + MTIME, LONG_LEN, 0);
+    (void)field_put_text(out + NAME, "././@PaxHeader");
+    field_put_octal(out + MODE, SHORT_LEN, 0644);
+    field_put_octal(out + UID, SHORT_LEN, 0);
+    field_put_octal(out + GID, SHORT_LEN, 0);
+    field_put_octal(out + SIZE, LONG_LEN, x.len);
+    field_put_octal(out + MTIME, LONG_LEN, 0);
     out[TYPE] = 'x';
-    finish_block(out);
+    block_finish(out);
     padded = (x.len + TAR_BLOCK - 1) / TAR_BLOCK * TAR_BLOCK;
     memset(out + TAR_BLOCK + x.len, 0, padded - x.len);
     memcpy(out + TAR_BLOCK + padded, block, TAR_BLOCK);

@@ -1,13 +1,13 @@
 #pragma once
 
 /*
- * Archives: ustar with pax headers where ustar's fields do not suffice, as POSIX.1-2001 has them.
+ * Archives: ustar with pax headers where ustar's fields do not suffice, as in POSIX.1-2001. Used by
+ * the shim's file helpers, rind-rootfs and the client's pack and unpack commands.
  *
- * The reader is strict, because whoever made an archive may be hostile: checksums, the two blocks
- * at the end, and every number are checked; what it does not know how to unpack faithfully it
- * refuses with the entry's name. It reads pax headers (local and global), GNU's long names and
- * base-256 numbers, and old archives without a magic; it refuses sparse files, multi-volume parts
- * and everything compressed.
+ * The reader is strict, because an archive may be hostile: checksums, the two blocks at the end,
+ * and every number are checked. It refuses an entry that it cannot unpack faithfully, and names it.
+ * It reads pax headers (local and global), GNU's long names and base-256 numbers, and old archives
+ * without a magic. It refuses sparse files, multi-volume parts and compressed archives.
  */
 
 #include <stdbool.h>
@@ -22,9 +22,9 @@ enum {
     TAR_RECORD = 10240,      /* archives end on a multiple of this */
     TAR_PAX_MAX = 256 << 10, /* bytes of one pax header */
     TAR_XATTRS_MAX = 32,     /* of one entry */
-    TAR_ID_MAX = 65535,      /* a sandbox's ids end here */
-    TAR_ID_NOBODY = 65534,   /* what a larger one becomes, as the kernel's overflow id */
-    TAR_SLACK_MAX = 1 << 20, /* bytes behind the end of an archive */
+    TAR_ID_MAX = 65535,      /* the highest id of a sandbox */
+    TAR_ID_NOBODY = 65534,   /* replaces a larger id; equals the kernel's overflow id */
+    TAR_SLACK_MAX = 1 << 20, /* bytes after the end of an archive */
 };
 
 enum tar_kind {
@@ -49,11 +49,12 @@ struct tar_item {
     uint32_t mode;     /* 07777 */
     uint32_t uid, gid; /* as in the archive, clamped by tar_read to TAR_ID_NOBODY */
     uint32_t dev_major, dev_minor;
-    uint64_t size; /* of the contents that follow */
+    uint64_t size; /* bytes of the contents that follow */
     int64_t mtime;
     uint32_t mtime_ns;
-    bool sparse; /* for tar_put_item: a regular file of real_size bytes, whose contents in the
-                    archive are GNU's map (format 1.0) and what lies between its holes */
+    /* for tar_put_item: a regular file of real_size bytes. Its contents in the archive are GNU's
+     * map (format 1.0) and the data between its holes */
+    bool sparse;
     uint64_t real_size;
     char name[FILE_PATH_MAX + 1];
     char link[FILE_PATH_MAX + 1];
@@ -64,40 +65,35 @@ struct tar_item {
 /* ---- reading ---- */
 
 struct tar_in {
-    /* Up to len bytes, fewer only at the end; negative errno. */
+    /* Reads up to len bytes, fewer only at EOF; or returns a negative errno. */
     ssize_t (*read)(void *data, void *buf, size_t len);
     void *data;
-    uint64_t left, pad; /* of the contents at hand */
+    uint64_t left, pad; /* remaining bytes of the current contents, and their padding */
     const char *why;    /* after a failure: static text */
     char pax[TAR_PAX_MAX + 1];
-    /* What global headers have set for all that follows: only times and names of users, which are
-     * not used; so nothing is kept. */
+    /* Global headers set only times and user names, which are not used, so none of their values are
+     * kept. */
 };
 
 /*
- * The next entry, with pax headers and long names put in: 1; 0 at the end; -EBADMSG (no archive,
- * broken, ended early), -EOPNOTSUPP (a kind of entry or attribute that is not for us), -E2BIG,
- * -ENAMETOOLONG, or what read said. Skips what is left of the contents before. item's xattrs point
- * into t: valid until the next call.
+ * Reads the next entry, with its pax headers and long names applied: 1; 0 at the end; -EBADMSG (not
+ * an archive, broken, or truncated), -EOPNOTSUPP (an unsupported kind of entry), -E2BIG,
+ * -ENAMETOOLONG, or an error of t->read. Skips the rest of the previous contents. item's xattrs
+ * point into t: valid until the next call.
  */
 int tar_read(struct tar_in *t, struct tar_item *item);
-/* The contents of the entry, piece by piece; 0 at their end. */
+/* Reads the contents of the entry piece by piece; 0 at their end. */
 ssize_t tar_read_data(struct tar_in *t, void *buf, size_t len);
 
-/*
- * Whether name is one that stays beneath: relative, without "..", not empty. "." and empty
- * components are left out of *ret (room for FILE_PATH_MAX + 1 bytes), which is "" for the top
- * itself. -EINVAL.
- */
+/* Checks that a name stays below the top: relative, without "..", not empty. Removes "." and empty
+ * components; *ret (room for FILE_PATH_MAX + 1 bytes) is "" for the top itself. -EINVAL. */
 int tar_clean_name(const char *name, char *ret);
 
 /* ---- writing ---- */
 
 enum { TAR_HEAD_MAX = TAR_BLOCK * 2 + TAR_PAX_MAX + TAR_BLOCK };
 
-/*
- * The header of an item, with a pax header in front where it needs one: out has room for
- * TAR_HEAD_MAX bytes. Returns the size, a multiple of TAR_BLOCK; -E2BIG when attributes are too
- * large. A directory's name has no slash at its end.
- */
+/* Encodes the header of an item, with a pax header before it if necessary. out has room for
+ * TAR_HEAD_MAX bytes. Returns the size, a multiple of TAR_BLOCK; -E2BIG when the attributes are too
+ * large. A directory's name has no trailing slash. */
 ssize_t tar_put_item(uint8_t *out, const struct tar_item *item);

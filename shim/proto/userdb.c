@@ -15,7 +15,7 @@ static const char why_leading_zero[] = "a number must not begin with 0";
 
 /* ---- bytes ---- */
 
-/* Part of a text, not NUL-terminated. */
+/* A part of a text, not NUL-terminated. */
 struct span {
     const char *at;
     size_t len;
@@ -44,7 +44,7 @@ static bool span_is(struct span s, const char *text)
     return strlen(text) == s.len && memcmp(s.at, text, s.len) == 0;
 }
 
-/* Decimal digits only. -EINVAL, -ERANGE. */
+/* Parses decimal digits only. -EINVAL, -ERANGE. */
 static int parse_id(struct span s, uint32_t *ret)
 {
     uint64_t n = 0;
@@ -67,7 +67,7 @@ static bool is_name(struct span s)
     for (size_t i = 1; i < s.len; i++) {
         char c = s.at[i];
 
-        /* A trailing $ is how Samba names machines. */
+        /* A trailing $ is Samba's notation for machine accounts. */
         if (!is_letter(c) && !is_digit(c) && c != '.' && c != '-' && !(c == '$' && i == s.len - 1))
             return false;
     }
@@ -80,7 +80,8 @@ static void copy_span(char *to, struct span s)
     to[s.len] = '\0';
 }
 
-/* Cuts the next field off *rest at `end`; false when nothing is left. An empty field counts. */
+/* Cuts the next field off *rest at `end`. Returns false when nothing is left; an empty field
+ * counts. */
 static bool next_field(struct span *rest, char end, struct span *field)
 {
     const char *p;
@@ -110,7 +111,7 @@ static int parse_part(struct span s, char *name, uint32_t *id, const char **why)
     *id = 0;
     if (all_digits(s)) {
         if (s.len > 1 && s.at[0] == '0') {
-            *why = why_leading_zero; /* is 010 ten or eight? */
+            *why = why_leading_zero; /* 010 could mean ten or eight */
             return -EINVAL;
         }
         r = parse_id(s, id);
@@ -138,7 +139,7 @@ int userdb_parse(const char *text, struct userdb_spec *ret, const char **ret_why
         r = parse_part(user, spec.user, &spec.uid, &why);
         if (r == 0 && rest.at != NULL) {
             spec.has_group = true;
-            group = rest; /* a second colon is no part of a name */
+            group = rest; /* a second colon is refused as part of the name */
             r = parse_part(group, spec.group, &spec.gid, &why);
         }
     }
@@ -168,8 +169,8 @@ int userdb_parse_group(const char *text, struct userdb_spec *ret, const char **r
 
 /* ---- the files ---- */
 
-/* Splits a line into exactly `want` fields; the last one may not hold a colon. */
-static bool split(struct span line, struct span *fields, size_t want)
+/* Splits a line into exactly `want` fields; the last one may not contain a colon. */
+static bool line_split(struct span line, struct span *fields, size_t want)
 {
     struct span field;
     size_t n = 0;
@@ -186,15 +187,15 @@ static bool split(struct span line, struct span *fields, size_t want)
 
 static bool passwd_line(struct span line, struct span *f, uint32_t *uid, uint32_t *gid)
 {
-    /* "+" and "-" lines of NIS have no numbers or no such name: they fall out here. */
-    return split(line, f, PASSWD_FIELDS) && f[0].len > 0 && f[0].len <= USERDB_NAME_MAX &&
+    /* The "+" and "-" lines of NIS have no numbers or such a name, and are skipped. */
+    return line_split(line, f, PASSWD_FIELDS) && f[0].len > 0 && f[0].len <= USERDB_NAME_MAX &&
            f[0].at[0] != '+' && f[0].at[0] != '-' && parse_id(f[2], uid) == 0 &&
            parse_id(f[3], gid) == 0;
 }
 
 static bool group_line(struct span line, struct span *f, uint32_t *gid)
 {
-    return split(line, f, GROUP_FIELDS) && f[0].len > 0 && f[0].len <= USERDB_NAME_MAX &&
+    return line_split(line, f, GROUP_FIELDS) && f[0].len > 0 && f[0].len <= USERDB_NAME_MAX &&
            f[0].at[0] != '+' && f[0].at[0] != '-' && parse_id(f[2], gid) == 0;
 }
 
@@ -218,7 +219,7 @@ int userdb_lookup_user(const char *passwd, size_t len, const struct userdb_spec 
         ret->gid = gid;
         return 0;
     }
-    /* Docker knows "root" also where an image has no passwd file at all. */
+    /* Docker accepts "root" even if an image has no passwd file. */
     if (spec->user[0] != '\0' && strcmp(spec->user, "root") != 0)
         return -ENOENT;
     *ret = (struct userdb_user){.home = "/", .uid = spec->uid};
@@ -305,8 +306,8 @@ int userdb_resolve(const struct userdb_spec *spec, const char *passwd, size_t pa
             why = "no such group in the image's /etc/group";
     }
     if (r == 0) {
-        /* An explicit group replaces the primary one only: memberships stay, because a group can
-         * also be denied something. */
+        /* An explicit group replaces only the primary one. Memberships stay, because a group can
+         * also deny access. */
         r = userdb_supplementary(group, group_len, user.name, gid, ret->groups, USERDB_GROUPS_MAX,
                                  &ret->group_count);
         if (r < 0)

@@ -2,11 +2,11 @@
 
 /*
  * Users and groups of an image: the syntax of "user[:group]", and look-ups in the text of its
- * /etc/passwd and /etc/group. Pure functions over a buffer, no allocation, no libc database (which
- * would load code from the image). The texts are hostile.
+ * /etc/passwd and /etc/group. Pure functions on a buffer, without allocation and without libc's
+ * user database (which would load code from the image). The texts are hostile.
  *
- * A string of digits is a number and never looked up as a name: an image may have a login "1000"
- * that is uid 0. In a file the first matching line counts; malformed lines are skipped.
+ * A string of digits is always a number, never looked up as a name: an image may have a login
+ * "1000" with uid 0. The first matching line of a file counts; malformed lines are skipped.
  */
 
 #include <stdbool.h>
@@ -20,10 +20,10 @@ enum {
     USERDB_GROUPS_MAX = 256,
 };
 
-/* The highest id there is; the next one means "no id" to the kernel. */
+/* The highest valid id; the next number means "no id" to the kernel. */
 #define USERDB_ID_MAX UINT32_C(4294967294)
 
-/* "user[:group]", taken apart. A name is empty where a number was given. */
+/* The parts of "user[:group]". A name is empty if a number was given. */
 struct userdb_spec {
     char user[USERDB_NAME_MAX + 1];
     char group[USERDB_NAME_MAX + 1];
@@ -31,13 +31,12 @@ struct userdb_spec {
     bool has_group;
 };
 
-/*
- * "" and "root" and "0" are root. -EINVAL for what is no name and no number, -ERANGE for a number
- * above USERDB_ID_MAX; *ret_why then says what is accepted (a literal; may be NULL).
- */
+/* Parses "user[:group]". "", "root" and "0" are root. -EINVAL for neither a name nor a number,
+ * -ERANGE for a number above USERDB_ID_MAX. *ret_why then says what is accepted (a literal; may be
+ * NULL). */
 int userdb_parse(const char *text, struct userdb_spec *ret, const char **ret_why);
 
-/* The group part alone, into group or gid of *ret. As userdb_parse; "" is -EINVAL. */
+/* Parses a group into group or gid of *ret. Errors as userdb_parse; "" is -EINVAL. */
 int userdb_parse_group(const char *text, struct userdb_spec *ret, const char **ret_why);
 
 struct userdb_user {
@@ -46,22 +45,18 @@ struct userdb_user {
     uint32_t uid, gid;
 };
 
-/*
- * The user's line, by name or by number. -ENOENT: no such name. A number without a line is fine:
- * gid 0, home "/", no name.
- */
+/* Finds the user's line, by name or by number. -ENOENT: no such name. A number without a line is no
+ * error: gid 0, home "/", no name. */
 int userdb_lookup_user(const char *passwd, size_t len, const struct userdb_spec *spec,
                        struct userdb_user *ret);
 
-/* The group that spec names, by name or by number. -ENOENT: no such name. */
+/* Finds the group that spec names, by name or by number. -ENOENT: no such name. */
 int userdb_lookup_group(const char *group, size_t len, const struct userdb_spec *spec,
                         uint32_t *ret);
 
-/*
- * The groups that list `user` as a member, each once, `primary` first. An empty name has no
- * memberships. -E2BIG when there are more than max: dropping one could grant what a group is
- * denied.
- */
+/* Collects the groups that list `user` as a member, each once, `primary` first. An empty name has
+ * no memberships. -E2BIG when there are more than max: dropping one could give access that the
+ * group is denied. */
 int userdb_supplementary(const char *group, size_t len, const char *user, uint32_t primary,
                          uint32_t *ret, size_t max, size_t *ret_count);
 
@@ -73,11 +68,12 @@ struct userdb_identity {
     size_t group_count;
 };
 
-/* All of the above. Missing files are empty texts. -ENOENT, -E2BIG; *ret_why as above. */
+/* Parses and looks up everything. Missing files are empty texts. -ENOENT, -E2BIG; *ret_why as
+ * above. */
 int userdb_resolve(const struct userdb_spec *spec, const char *passwd, size_t passwd_len,
                    const char *group, size_t group_len, struct userdb_identity *ret,
                    const char **ret_why);
 
-/* One more group, by name or by number. -EINVAL, -ERANGE, -ENOENT, -E2BIG, as above. */
+/* Adds one more group, by name or by number. -EINVAL, -ERANGE, -ENOENT, -E2BIG. */
 int userdb_add_group(struct userdb_identity *who, const char *name, const char *group,
                      size_t group_len);

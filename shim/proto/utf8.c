@@ -3,9 +3,8 @@
 #include <stdint.h>
 #include <string.h>
 
-/*
- * What may follow a lead byte. The second byte carries all that is special: its range excludes
- * overlong forms (after E0, F0), surrogates (after ED) and code points beyond U+10FFFF (after F4).
+/* The bytes that may follow a lead byte. Only the second byte has special ranges: they exclude
+ * overlong forms (after E0, F0), surrogates (after ED) and code points above U+10FFFF (after F4).
  */
 struct lead {
     uint8_t first, last; /* lead bytes */
@@ -34,7 +33,8 @@ static const struct lead *lead_find(uint8_t byte)
     return NULL;
 }
 
-/* Length of the ASCII run at p, eight bytes at a time: nearly every name is one such run. */
+/* Returns the length of the ASCII run at p. Compares eight bytes at a time, as nearly every name is
+ * ASCII. */
 static size_t ascii_run(const uint8_t *p, size_t len)
 {
     size_t n = 0;
@@ -49,7 +49,7 @@ static size_t ascii_run(const uint8_t *p, size_t len)
     return n;
 }
 
-/* Length of the one multi-byte character at p, 0 when there is none. */
+/* Returns the length of the multi-byte character at p, 0 when it is invalid. */
 static size_t char_length(const uint8_t *p, size_t len)
 {
     const struct lead *lead = lead_find(p[0]);

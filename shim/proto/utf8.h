@@ -1,7 +1,7 @@
 #pragma once
 
-/* Strict UTF-8: no overlong forms, no surrogates (D800 to DFFF), nothing above U+10FFFF. NUL bytes
- * are allowed. */
+/* Returns true for strict UTF-8: no overlong forms, no surrogates (D800 to DFFF), nothing above
+ * U+10FFFF. NUL bytes are allowed. */
 
 #include <stdbool.h>
 #include <stddef.h>

@@ -23,6 +23,7 @@
 #include "api/route-query.h"
 #include "base/auto.h"
 #include "base/err.h"
+#include "base/list.h"
 #include "core/exec-io.h"
 #include "core/exec.h"
 #include "core/sandbox.h"
@@ -35,7 +36,7 @@ enum { STATUS_CANNOT_EXECUTE = 126, SIDE_MAX = 65535 };
 enum record_state { RECORD_MADE = 0, RECORD_RUNNING, RECORD_ENDED };
 
 struct record {
-    struct record *next;
+    struct record *next, **link; /* in all->records */
     struct docker_execs *all;
     char id[DOCKER_ID_LEN + 1];
     char sandbox[NATIVE_ID_MAX + 1];
@@ -52,8 +53,8 @@ struct record {
 };
 
 struct docker_execs {
-    struct native *native;      /* borrowed */
-    struct record *first, *end; /* the oldest first */
+    struct native *native;        /* borrowed */
+    QUEUE(struct record) records; /* the oldest first */
     unsigned count;
 };
 
@@ -68,25 +69,13 @@ static void record_free(struct record *x)
 
 static void take_out(struct docker_execs *all, struct record *x)
 {
-    struct record **at = &all->first, *before = NULL;
-
-    while (*at != x) {
-        before = *at;
-        at = &(*at)->next;
-    }
-    *at = x->next;
-    if (all->end == x)
-        all->end = before;
+    queue_remove(&all->records, x);
     all->count--;
 }
 
 static void put_in(struct docker_execs *all, struct record *x)
 {
-    if (all->end != NULL)
-        all->end->next = x;
-    else
-        all->first = x;
-    all->end = x;
+    queue_add(&all->records, x);
     all->count++;
 }
 
@@ -101,8 +90,8 @@ struct docker_execs *docker_execs_new(struct native *native)
 
 void docker_execs_free(struct docker_execs *all)
 {
-    while (all != NULL && all->first != NULL) {
-        struct record *x = all->first;
+    while (all != NULL && all->records.first != NULL) {
+        struct record *x = all->records.first;
 
         take_out(all, x);
         record_free(x);
@@ -113,7 +102,7 @@ void docker_execs_free(struct docker_execs *all)
 /* Of those that run the end is on its way, and forgets them. */
 void docker_execs_drop(struct docker_execs *all, const char *sandbox_id)
 {
-    for (struct record *x = all->first, *next; x != NULL; x = next) {
+    for (struct record *x = all->records.first, *next; x != NULL; x = next) {
         next = x->next;
         if (strcmp(x->sandbox, sandbox_id) != 0 || x->state == RECORD_RUNNING || x->req != NULL)
             continue;
@@ -124,7 +113,7 @@ void docker_execs_drop(struct docker_execs *all, const char *sandbox_id)
 
 static struct record *find(struct docker_execs *all, const char *id)
 {
-    struct record *x = all->first;
+    struct record *x = all->records.first;
 
     while (x != NULL && strcmp(x->id, id) != 0)
         x = x->next;
@@ -139,7 +128,7 @@ static bool make_room(struct docker_execs *all, int64_t uid)
 {
     struct record *oldest = NULL;
 
-    for (struct record *x = all->first; x != NULL; x = x->next) {
+    for (struct record *x = all->records.first; x != NULL; x = x->next) {
         if (x->state == RECORD_RUNNING || x->req != NULL || (uid != ANYBODY && x->uid != uid))
             continue;
         if (oldest == NULL)
@@ -165,7 +154,7 @@ void docker_exec_list(struct docker *d, const struct sandbox *s, json_t *contain
 {
     json_t *list = json_array();
 
-    for (const struct record *x = d->execs->first; x != NULL; x = x->next)
+    for (const struct record *x = d->execs->records.first; x != NULL; x = x->next)
         if (x->state == RECORD_RUNNING && strcmp(x->sandbox, sandbox_id(s)) == 0)
             (void)json_array_append_new(list, json_string(x->id));
     if (json_array_size(list) > 0)
@@ -234,7 +223,8 @@ static int check_room(struct http_request *req, struct err *err)
     unsigned own = 0;
 
     /* A member of the group has a quarter, so that what others have made stays there. */
-    for (const struct record *x = all->first; x != NULL && !native_is_owner(req); x = x->next)
+    for (const struct record *x = all->records.first; x != NULL && !native_is_owner(req);
+         x = x->next)
         own += x->uid == uid;
     if (own > max / 4 ? make_room(all, uid) : all->count < max || make_room(all, ANYBODY))
         return 0;

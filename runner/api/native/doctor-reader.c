@@ -11,6 +11,7 @@
 #include "api/reply.h"
 #include "base/buf.h"
 #include "base/err.h"
+#include "base/list.h"
 #include "base/log.h"
 #include "core/sandbox.h"
 #include "json/parse.h"
@@ -20,8 +21,7 @@ enum { READ_SIZE = 16 << 10 };
 /* A request that waits; req->data. */
 struct waiter {
     struct http_request *req;
-    struct doctor_reader *reader;
-    struct waiter *next;
+    struct waiter *next, **link; /* in reader->waiters */
 };
 
 struct doctor_reader {
@@ -68,7 +68,7 @@ static void answer_all(struct doctor_reader *d)
     while (d->waiters != NULL) {
         struct waiter *w = d->waiters;
 
-        d->waiters = w->next;
+        list_remove(w);
         w->req->on_gone = NULL;
         answer(d, w->req);
         free(w);
@@ -161,11 +161,9 @@ void doctor_reader_close(struct doctor_reader *d)
 
 static void on_gone(struct http_request *req)
 {
-    struct waiter *w = req->data, **at = &w->reader->waiters;
+    struct waiter *w = req->data;
 
-    while (*at != w)
-        at = &(*at)->next;
-    *at = w->next;
+    list_remove(w);
     free(w);
     http_abort(req);
 }
@@ -183,8 +181,8 @@ void doctor_reader_answer(struct doctor_reader *d, struct http_request *req)
         reply_errorf(req, -ENOMEM, "out of memory");
         return;
     }
-    *w = (struct waiter){.req = req, .reader = d, .next = d->waiters};
-    d->waiters = w;
+    w->req = req;
+    list_add(&d->waiters, w);
     req->data = w;
     req->on_gone = on_gone;
 }
