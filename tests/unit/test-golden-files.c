@@ -106,7 +106,7 @@ static void check_listing(struct golden *g)
     CHECK(!frame_listing_next(&l, &e));
 }
 
-TEST(frames)
+TEST(frames_match_the_golden_bytes)
 {
     struct golden *g = golden_open("frame", GOLDEN_FORMAT, "FRAME_VERSION", FRAME_VERSION);
 
