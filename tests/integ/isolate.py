@@ -24,7 +24,7 @@ import sys
 import time
 
 TOP = os.path.realpath(os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", ".."))
-INSIDE = "RIND_TEST_INSIDE"  # in the environment of a program inside: its pid namespace, so that a copied environment says nothing
+INSIDE = "RIND_TEST_INSIDE"  # the pid namespace of a program inside: an environment that is copied elsewhere says nothing
 ENGINE = "RIND_TEST_DOCKER_SOCKET"  # of an engine of the machine's, which the tests then have to see
 SHARED = "RIND_TEST_SHARED"  # see shared()
 RUN = "RIND_TEST_RUN"        # names what belongs to one run of the suite
@@ -37,6 +37,8 @@ CGROUP_PATIENCE = 10.0  # seconds that a cgroup may stay busy after its last pro
 
 # Controllers that rind looks for: where version 2 has one of them, a run has to stand where they can be passed on.
 CONTROLLERS = {"memory", "cpu", "pids", "cpuset"}
+# File systems in /sys that each sysfs has to be given anew.
+IN_SYS = ("securityfs", "debugfs", "tracefs", "fusectl", "bpf", "pstore", "configfs", "efivarfs")
 # File systems that containers, snaps and automounters bring and take away while tests run.
 COMING_AND_GOING = ("overlay", "nsfs", "autofs", "binfmt_misc", "cgroup", "cgroup2", "tmpfs", "fuse", "squashfs", "rpc_pipefs")
 
@@ -45,11 +47,11 @@ MS_NOSUID, MS_NODEV, MS_NOEXEC, MS_BIND, MS_REC, MS_PRIVATE = 2, 4, 8, 0x1000, 0
 MNT_DETACH = 2
 PR_SET_PDEATHSIG = 1
 
-# What new net namespaces take over from the machine (net.core.devconf_inherit_init_net), and what the kernel has them at: a machine
-# that runs Docker forwards, a distribution checks sources its own way. `all` and `default` count for devices that come later.
+# What new net namespaces take over from the machine (net.core.devconf_inherit_init_net), and what the kernel has them at: a
+# machine that runs Docker forwards, a distribution checks sources its own way. `all` and `default` count for later devices.
 AS_THE_KERNEL_HAS_IT = {
-    "ipv4": {"forwarding": 0, "rp_filter": 0, "route_localnet": 0, "accept_local": 0, "proxy_arp": 0, "arp_ignore": 0, "arp_announce": 0,
-             "arp_filter": 0, "send_redirects": 1},
+    "ipv4": {"forwarding": 0, "rp_filter": 0, "route_localnet": 0, "accept_local": 0, "proxy_arp": 0, "arp_ignore": 0,
+             "arp_announce": 0, "arp_filter": 0, "send_redirects": 1},
     "ipv6": {"forwarding": 0, "disable_ipv6": 0, "accept_ra": 1, "autoconf": 1},
 }
 
@@ -203,7 +205,7 @@ def _remove_cgroups(top, end):
 
 
 def shared():
-    """A directory of the program's own that lies below no mount of these namespaces: on the machine's own file system, by the same path."""
+    """A directory of the program's own that lies below no mount of these namespaces: its path is that on the machine."""
     os.makedirs(os.environ[SHARED], exist_ok=True)
     return os.environ[SHARED]
 
@@ -243,7 +245,7 @@ def _needed(program):
     if "RIND_BIN" in os.environ:
         paths.append(os.path.dirname(os.path.realpath(os.environ["RIND_BIN"])))
     if program and "/" in program:
-        paths.append(os.path.dirname(os.path.realpath(program)))
+        paths += [os.path.dirname(os.path.realpath(program)), os.path.realpath(program)]
     return [p for p in paths if os.path.isabs(p) and os.path.exists(p)]
 
 
@@ -297,7 +299,7 @@ def _new_sys(old, hierarchies):
             _mount("tmpfs", m.point, "tmpfs", MS_NOSUID | MS_NODEV | MS_NOEXEC, "mode=755")
             for name, target in links.items():
                 os.symlink(target, os.path.join(m.point, name))
-        elif below(m.point, "/sys/") and m.fstype in ("securityfs", "debugfs", "tracefs", "fusectl", "bpf", "pstore", "configfs", "efivarfs"):
+        elif below(m.point, "/sys/") and m.fstype in IN_SYS:
             try:
                 _mount(m.fstype, m.point, m.fstype, MS_NOSUID | MS_NODEV | MS_NOEXEC)
             except OSError:
@@ -359,7 +361,8 @@ class Network:
             (f"address add {NEIGHBOUR_IPV6}/64 dev far0 nodad\nroute add unreachable ::/0\n" if ipv6 else ""))
         _check(_libc.setns(self.host, CLONE_NEWNET), "setns")
         forget_the_machine()
-        _ip(f"link set lo up\nlink set {UPLINK} up\naddress add {UPLINK_IPV4} dev {UPLINK}\nroute add default via {NEIGHBOUR_IPV4}\n" +
+        _ip(f"link set lo up\nlink set {UPLINK} up\n"
+            f"address add {UPLINK_IPV4} dev {UPLINK}\nroute add default via {NEIGHBOUR_IPV4}\n" +
             (f"address add {UPLINK_IPV6} dev {UPLINK} nodad\nroute add ::/0 via {NEIGHBOUR_IPV6}\n" if ipv6 else ""))
         os.close(self.host)
 
@@ -386,8 +389,8 @@ def _new_resolver():
 
 # ---- processes ---------------------------------------------------------------------------------------------------
 def _stand_by(pid):
-    """Passes SIGTERM and SIGHUP on to a child, and reaps, until the child has ended; its exit status, 128+n for a signal. A terminal's
-    interrupt reaches the program by itself."""
+    """Passes SIGTERM and SIGHUP on to a child, and reaps, until the child has ended; its exit status, 128+n for a signal. An
+    interrupt from a terminal reaches the program by itself."""
     def forward(number, _):
         try:
             os.kill(pid, number)
@@ -451,8 +454,9 @@ def _is_inside():
 
 
 def enter(program=None):
-    """Returns in a child process that has a host of its own. The caller's process stays outside and ends as the child ends. Returns at
-    once where that is so already, for a user other than root, who cannot have one, and for a comparison with an engine of the machine's. program: what is going to be executed."""
+    """Returns in a child process that has a host of its own. The caller's process stays outside and ends as the child ends. Returns
+    at once inside of one, for an ordinary user, and for a comparison with an engine of the machine's. program: the path of what is
+    going to be executed."""
     if os.geteuid() != 0 or _is_inside() or os.environ.get(ENGINE):
         return
     sys.stdout.flush()

@@ -1,7 +1,7 @@
-"""What rind unpacks and compiles at its first start in a state directory, kept for all others: nine tenths of what a start costs otherwise.
+"""What rind unpacks and compiles at its first start in a state directory, kept for all others: nine tenths of such a start.
 
-The first daemon of a binary leaves it below build/; each program copies it once, and each test has links to that copy. A test that
-wants a state directory in which rind has never been makes it, and calls nothing here.
+The first daemon of a binary leaves it below build/; each program copies it once, and each test has links to that copy. A test
+that wants a state directory in which rind has never been makes an empty one.
 """
 import atexit
 import os
@@ -21,7 +21,7 @@ def _kept(top, rind):
 
 
 def keep(top, rind, state):
-    """Keeps what a daemon that has ended has in its state directory, unless it is kept already, in the place of another binary's."""
+    """Keeps what a daemon that has ended has in its state directory, unless it is kept already. It replaces another binary's."""
     kept = _kept(top, rind)
     if os.path.exists(kept) or not all(os.path.isdir(os.path.join(state, part)) for part in PARTS):
         return
@@ -47,7 +47,8 @@ def use(top, rind, state):
             return
         _own = tempfile.mkdtemp(prefix="rind-template-")
         atexit.register(shutil.rmtree, _own, ignore_errors=True)
-        if subprocess.run(["cp", "-a", *(os.path.join(kept, part) for part in PARTS), _own], stderr=subprocess.DEVNULL, check=False).returncode != 0:
+        copied = subprocess.run(["cp", "-a", *(os.path.join(kept, part) for part in PARTS), _own], stderr=subprocess.DEVNULL, check=False)
+        if copied.returncode != 0:
             shutil.rmtree(_own, ignore_errors=True)  # another program has just put another binary's in its place
             _own = None
             return

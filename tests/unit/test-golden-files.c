@@ -91,7 +91,7 @@ static void check_listing(struct golden *g)
     (void)golden_check(g, "listing", GOLDEN_PARTS(parts), out, n);
 }
 
-TEST(frames_have_their_bytes)
+TEST(frames_match_the_golden_bytes)
 {
     struct golden *g = golden_open("frame", GOLDEN_FORMAT, "FRAME_VERSION", FRAME_VERSION);
 
