@@ -291,8 +291,9 @@ static void on_adopted(void *data, int r, const struct launch_reply *reply, int 
         sandbox_take_net(s, reply);
         r = listen_to_init(s, fds);
     }
-    if (r == -ECANCELED || r == -EPIPE) {
-        ; /* the supervisor stops, or init is gone, which the channel tells */
+    if (r == -ECANCELED || r == -EPIPE || r == -ECONNRESET) {
+        ; /* the supervisor stops, or init has exited, which the channel reports (-ECONNRESET: it
+             left unread messages behind) */
     } else if (r == -ESRCH) {
         adoption_found_stopped(s);
     } else if (r == -EAGAIN && s->adoption.tries++ < RETRIES_MAX) {

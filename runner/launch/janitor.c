@@ -27,7 +27,8 @@
  * its lock and the range go after the cgroups. So the sweep finds what a killed process leaves: the
  * launcher's, which repeats it, or the next start's.
  *
- * A stop is not sent to the janitor: its client waits, and the janitor may be in another's files.
+ * A stop is not sent to the janitor: its client waits, while the janitor may be removing the files
+ * of another sandbox.
  *
  * Called by launcher.c, manage.c, sweep.c, volume-hide.c and serve.c.
  */
@@ -487,6 +488,7 @@ static _Noreturn void janitor_main(const struct launcher *l, int sock, const str
     m.own = *l;
     m.own.children.owner = &m.own;
     m.own.children.count = m.own.sweeps_left = 0;
+    m.count = 0; /* a child of the janitor has a copy of its queue */
     m.own.sandboxes_fd = fds[SANDBOXES];
     m.own.ids_fd = fds[IDS];
     m.own.volumes_fd = fds[VOLUMES];

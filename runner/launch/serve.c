@@ -508,7 +508,7 @@ static int wait_request(struct launcher *l, int sock)
 
 int launcher_serve(struct launcher *l, int sock, struct err *err)
 {
-    if (l->clients.len > 0)
+    if (l->clients.len > 0 && l->janitor < 0)
         (void)janitor_start(l);
     for (;;) {
         struct answer a = {.fd_count = 0};

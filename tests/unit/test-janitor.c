@@ -369,20 +369,27 @@ static bool janitor_event(struct lab *lab)
     return true;
 }
 
-TEST(large_tree_has_a_child_of_the_janitor_and_a_sweep_if_that_is_killed)
+static struct sandbox *ended_large(struct lab *lab)
 {
     enum { FILES = 40000 };
-    struct sandbox *s;
-    pid_t pid;
+    struct sandbox *s = ended(lab, "large");
 
-    LAB(lab);
-    s = ended(&lab, "large");
-    for (int i = 0; i < FILES; i++) {
+    for (int i = 0; s != NULL && i < FILES; i++) {
         char name[32];
 
         (void)snprintf(name, sizeof(name), "upper/%d", i);
         CHECK_INT(mknodat(s->dir_fd, name, S_IFREG, 0), 0);
     }
+    return s;
+}
+
+TEST(large_tree_has_a_child_of_the_janitor_and_a_sweep_if_that_is_killed)
+{
+    struct sandbox *s;
+    pid_t pid;
+
+    LAB(lab);
+    s = ended_large(&lab);
     CHECK(janitor_remove_sandbox(lab.l, s, false));
     sandbox_free(s);
     CHECK_INT(lab.l->children.count, 0);
@@ -649,6 +656,49 @@ static bool ends(int pipe_fd)
     struct pollfd p = {.fd = pipe_fd};
 
     return poll(&p, 1, DEADLINE_MS) == 1 && (p.revents & POLLHUP) != 0;
+}
+
+static bool is_zombie(pid_t pid)
+{
+    char path[64], text[128] = "";
+    int fd;
+
+    (void)snprintf(path, sizeof(path), "/proc/%d/stat", (int)pid);
+    fd = open(path, O_RDONLY | O_CLOEXEC);
+    if (fd < 0)
+        return false;
+    (void)!read(fd, text, sizeof(text) - 1);
+    (void)close(fd);
+    return strstr(text, ") Z ") != NULL;
+}
+
+/* The child is a fork of the janitor, so it has a copy of the queue in its memory. */
+TEST(child_of_the_janitor_leaves_the_queue_alone)
+{
+    enum { COUNT = 40 };
+    struct sandbox *s;
+    int queued;
+    pid_t pid;
+
+    LAB(lab);
+    s = ended_large(&lab);
+    for (int i = 0; i < COUNT; i++)
+        CHECK(hand_over_cgroup(&lab, "c", i));
+    CHECK(janitor_remove_sandbox(lab.l, s, false));
+    sandbox_free(s);
+    pid = child_of(lab.l->janitor_pid);
+    CHECK(pid > 0);
+    CHECK_INT(kill(lab.l->janitor_pid, SIGSTOP), 0);
+    CHECK_INT(waitpid(lab.l->janitor_pid, NULL, WUNTRACED), lab.l->janitor_pid);
+    queued = count_cgroups(&lab, "c", COUNT);
+    CHECK(queued > 0);
+    for (int i = 0; i < DEADLINE_MS && !is_zombie(pid); i++)
+        (void)usleep(1000);
+    CHECK(is_zombie(pid));
+    CHECK_INT(count_cgroups(&lab, "c", COUNT), queued);
+    CHECK_INT(kill(lab.l->janitor_pid, SIGCONT), 0);
+    (void)wait_remain(&lab, 0);
+    lab_close(&lab);
 }
 
 /* A root over written files is closed at once: it keeps their blocks. */
