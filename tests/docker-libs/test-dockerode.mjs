@@ -43,7 +43,9 @@ test('createContainer sends its options in the query, too, and the name in the b
   const seen = await c.inspect();
   assert.deepEqual([seen.Name, seen.State.Status, seen.HostConfig.Memory], ['/first', 'running', 64 << 20]);
   assert.equal((await docker.listContainers({ filters: { label: ['a=b'] } })).length, 1);
-  assert.equal(String(await c.logs({ stdout: true, stderr: true })), 'up\r\n');
+  const said = async () => String(await c.logs({ stdout: true, stderr: true }));
+  for (const end = Date.now() + 60_000; (await said()) === '' && Date.now() < end; );
+  assert.equal(await said(), 'up\r\n');
   await c.remove({ force: true, v: true });
 });
 
