@@ -100,13 +100,13 @@ static int tree_stat(const struct changes_walk *w, int tree, struct stat *ret, s
 }
 
 /* Reads the names in the directory w->path of a tree; none if it does not exist. */
-static int tree_list(const struct changes_walk *w, int tree, struct names *ret, struct err *err)
+static int tree_list(const struct changes_walk *w, int tree, struct sorted_names *ret, struct err *err)
 {
     auto_close int fd =
         sys_openat2(tree, walk_relative_path(w), O_RDONLY | O_DIRECTORY, 0, OPEN_PLAIN);
     int r;
 
-    *ret = (struct names){.count = 0};
+    *ret = (struct sorted_names){.count = 0};
     if (fd == -ENOENT || fd == -ENOTDIR || fd == -ELOOP)
         return 0;
     if (fd < 0)
@@ -161,10 +161,10 @@ static int walk_entry(struct changes_walk *w, struct changes_level *l, const str
 }
 
 /* Writes a record for each entry below that an opaque directory hides and does not replace. */
-static int walk_hidden(struct changes_walk *w, struct changes_level *l, const struct names *upper,
+static int walk_hidden(struct changes_walk *w, struct changes_level *l, const struct sorted_names *upper,
                        struct err *err)
 {
-    struct names lower;
+    struct sorted_names lower;
     int r = tree_list(w, w->o->lower_fd, &lower, err);
 
     for (size_t i = 0; r == 0 && i < lower.count; i++) {
@@ -186,7 +186,7 @@ static int walk_hidden(struct changes_walk *w, struct changes_level *l, const st
 static int walk_directory(struct changes_walk *w, struct changes_level *l, bool below,
                           struct err *err)
 {
-    struct names names;
+    struct sorted_names names;
     int r = tree_list(w, w->o->upper_fd, &names, err);
 
     if (r == 0 && below && opaque_has(&w->opaque, w->path + 1))

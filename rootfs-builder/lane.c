@@ -13,35 +13,35 @@
 #include "base/auto.h"
 #include "base/err.h"
 
-enum { LANE_BYTES = 1 << 17, TEE_BYTES = 1 << 20 };
+enum { HASH_COPY_BYTES = 1 << 17, TEE_BYTES = 1 << 20 };
 
-int lane_open(struct lane *l, int from, int to, uint64_t max, struct err *err)
+int hash_copy_open(struct hash_copy *l, int from, int to, uint64_t max, struct err *err)
 {
-    *l = (struct lane){.from = from, .to = to, .max = max, .buf = malloc(LANE_BYTES)};
+    *l = (struct hash_copy){.from = from, .to = to, .max = max, .buf = malloc(HASH_COPY_BYTES)};
     (void)SHA256_Init(&l->hash);
     if (l->buf == NULL) {
-        lane_close(l);
+        hash_copy_close(l);
         return err_errno(err, -ENOMEM, "a buffer");
     }
     return 0;
 }
 
-void lane_close(struct lane *l)
+void hash_copy_close(struct hash_copy *l)
 {
     if (l->from >= 0)
         (void)close(take_fd(&l->from));
     if (l->to >= 0)
         (void)close(take_fd(&l->to));
     free(l->buf);
-    *l = (struct lane){.from = FD_NONE, .to = FD_NONE};
+    *l = (struct hash_copy){.from = FD_NONE, .to = FD_NONE};
 }
 
-static bool lane_is_open(const struct lane *l)
+static bool lane_is_open(const struct hash_copy *l)
 {
     return l->buf != NULL && !l->ended && !l->broken;
 }
 
-size_t lane_poll(const struct lane *l, struct pollfd *slot)
+size_t hash_copy_poll(const struct hash_copy *l, struct pollfd *slot)
 {
     if (!lane_is_open(l))
         return 0;
@@ -50,17 +50,17 @@ size_t lane_poll(const struct lane *l, struct pollfd *slot)
     return 1;
 }
 
-static int lane_too_much(const struct lane *l, struct err *err)
+static int lane_too_much(const struct hash_copy *l, struct err *err)
 {
     return err_set(err, -EFBIG, "more than %" PRIu64 " bytes unpacked", l->max);
 }
 
 /* Reads into the buffer. Returns 1 if there is something to write. */
-static int lane_fill(struct lane *l, struct err *err)
+static int lane_fill(struct hash_copy *l, struct err *err)
 {
     uint64_t left = l->max - l->count;
     /* One byte more shows that there is too much. */
-    size_t want = left < LANE_BYTES ? (size_t)left + !l->exact : LANE_BYTES;
+    size_t want = left < HASH_COPY_BYTES ? (size_t)left + !l->exact : HASH_COPY_BYTES;
     ssize_t n = want > 0 ? read(l->from, l->buf, want) : 0;
 
     if (n < 0)
@@ -79,7 +79,7 @@ static int lane_fill(struct lane *l, struct err *err)
 }
 
 /* Writes the buffer. Returns 1 if all of it was written. */
-static int lane_drain(struct lane *l, struct err *err)
+static int lane_drain(struct hash_copy *l, struct err *err)
 {
     while (l->at < l->len) {
         ssize_t n = write(l->to, l->buf + l->at, l->len - l->at);
@@ -100,10 +100,10 @@ static int lane_drain(struct lane *l, struct err *err)
 }
 
 /* Hashes the next n bytes of `from`, which are in the pipe. */
-static int lane_hash_next(struct lane *l, size_t n, struct err *err)
+static int lane_hash_next(struct hash_copy *l, size_t n, struct err *err)
 {
     while (n > 0) {
-        ssize_t got = read(l->from, l->buf, n < LANE_BYTES ? n : LANE_BYTES);
+        ssize_t got = read(l->from, l->buf, n < HASH_COPY_BYTES ? n : HASH_COPY_BYTES);
 
         if (got < 0 && errno == EINTR)
             continue;
@@ -118,7 +118,7 @@ static int lane_hash_next(struct lane *l, size_t n, struct err *err)
 /* The reader gets the pages, not a copy of the bytes. So the hash is of what it reads, unless the
  * pages change in between. A pipe's own pages cannot change. Pages of the archive's file must be
  * left alone by the client that requests the digest. Returns 1 if some bytes were passed. */
-static int lane_tee(struct lane *l, struct err *err)
+static int lane_tee(struct hash_copy *l, struct err *err)
 {
     uint64_t left = l->max - l->count;
     ssize_t n =
@@ -143,7 +143,7 @@ static int lane_tee(struct lane *l, struct err *err)
     return n < 0 ? (int)n : 1;
 }
 
-int lane_move(struct lane *l, struct err *err)
+int hash_copy_move(struct hash_copy *l, struct err *err)
 {
     int r = 1;
 
@@ -164,7 +164,7 @@ int lane_move(struct lane *l, struct err *err)
     return r < 0 ? r : 0;
 }
 
-void lane_digest(const struct lane *l, uint8_t digest[WORKER_DIGEST])
+void hash_copy_digest(const struct hash_copy *l, uint8_t digest[WORKER_DIGEST])
 {
     SHA256_CTX hash = l->hash;
 

@@ -13,7 +13,7 @@
 
 struct err;
 
-struct lane {
+struct hash_copy {
     int from, to; /* owned; FD_NONE: closed. from is a pipe made by P */
     /* `to` was not made by P and may block: written only when poll reports it writable */
     bool to_blocks;
@@ -30,10 +30,10 @@ struct lane {
 };
 
 /* Takes ownership of both fds, also when it fails (-ENOMEM). */
-int lane_open(struct lane *l, int from, int to, uint64_t max, struct err *err);
-void lane_close(struct lane *l);
+int hash_copy_open(struct hash_copy *l, int from, int to, uint64_t max, struct err *err);
+void hash_copy_close(struct hash_copy *l);
 /* Fills up to one slot for poll(2); returns the number of slots. */
-size_t lane_poll(const struct lane *l, struct pollfd *slot);
+size_t hash_copy_poll(const struct hash_copy *l, struct pollfd *slot);
 /* Moves the available bytes. -EFBIG past max; errno of `to`. */
-int lane_move(struct lane *l, struct err *err);
-void lane_digest(const struct lane *l, uint8_t digest[WORKER_DIGEST]);
+int hash_copy_move(struct hash_copy *l, struct err *err);
+void hash_copy_digest(const struct hash_copy *l, uint8_t digest[WORKER_DIGEST]);

@@ -8,11 +8,11 @@
 #include "base/err.h"
 #include "proto/dents.h"
 
-void names_done(struct names *n)
+void names_done(struct sorted_names *n)
 {
     free(n->text);
     free(n->items);
-    *n = (struct names){.text = NULL};
+    *n = (struct sorted_names){.text = NULL};
 }
 
 struct names_gathered {
@@ -65,13 +65,13 @@ static int name_compare(const void *a, const void *b)
     return strcmp(*(const char *const *)a, *(const char *const *)b);
 }
 
-int names_read(struct names *n, int fd, uint64_t max)
+int names_read(struct sorted_names *n, int fd, uint64_t max)
 {
     struct names_gathered g = {.text = NULL};
     const char *at;
     int r = gathered_read(&g, fd, max);
 
-    *n = (struct names){.text = g.text};
+    *n = (struct sorted_names){.text = g.text};
     if (r == 0 && g.count > 0) {
         n->items = calloc(g.count, sizeof(*n->items));
         r = n->items == NULL ? -ENOMEM : 0;
@@ -89,7 +89,7 @@ int names_read(struct names *n, int fd, uint64_t max)
     return 0;
 }
 
-bool names_has(const struct names *n, const char *name)
+bool names_has(const struct sorted_names *n, const char *name)
 {
     return n->count > 0 &&
            bsearch(&name, n->items, n->count, sizeof(*n->items), name_compare) != NULL;

@@ -9,17 +9,17 @@
 struct err;
 
 /* The sorted names of a directory. */
-struct names {
+struct sorted_names {
     char *text;         /* owned */
     const char **items; /* owned; into text */
     size_t count, next;
 };
 
 /* Reads all names of the directory, sorted; -E2BIG for more than max. */
-int names_read(struct names *n, int fd, uint64_t max);
+int names_read(struct sorted_names *n, int fd, uint64_t max);
 /* Returns true if name is one of them. */
-bool names_has(const struct names *n, const char *name);
-void names_done(struct names *n);
+bool names_has(const struct sorted_names *n, const char *name);
+void names_done(struct sorted_names *n);
 
 /* The list of opaque directories (WORKER_FD_OPAQUE), to be searched by path. */
 struct opaque {

@@ -5,15 +5,15 @@
 
 #include "pack_internal.h"
 
-void links_done(struct links *l)
+void links_done(struct pack_links *l)
 {
     free(l->slots);
     free(l->text);
-    *l = (struct links){.slots = NULL};
+    *l = (struct pack_links){.slots = NULL};
 }
 
 /* A free slot has inode 0, which no file has. */
-static struct seen *links_slot(const struct links *l, dev_t dev, ino_t ino)
+static struct seen *links_slot(const struct pack_links *l, dev_t dev, ino_t ino)
 {
     size_t i = (size_t)(ino * 0x9e3779b97f4a7c15U >> 17) & (l->slot_count - 1);
 
@@ -22,9 +22,9 @@ static struct seen *links_slot(const struct links *l, dev_t dev, ino_t ino)
     return &l->slots[i];
 }
 
-static int links_grow(struct links *l)
+static int links_grow(struct pack_links *l)
 {
-    struct links more = *l;
+    struct pack_links more = *l;
 
     more.slot_count = l->slot_count > 0 ? l->slot_count * 2 : 256;
     more.slots = calloc(more.slot_count, sizeof(*more.slots));
@@ -38,7 +38,7 @@ static int links_grow(struct links *l)
     return 0;
 }
 
-static int links_add_name(struct links *l, const char *name, size_t *ret)
+static int links_add_name(struct pack_links *l, const char *name, size_t *ret)
 {
     size_t len = strlen(name) + 1;
 
@@ -57,7 +57,7 @@ static int links_add_name(struct links *l, const char *name, size_t *ret)
     return 0;
 }
 
-int links_find(struct links *l, const struct stat *st, const char *name, const char **ret)
+int links_find(struct pack_links *l, const struct stat *st, const char *name, const char **ret)
 {
     struct seen *s;
     size_t at;

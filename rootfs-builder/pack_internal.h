@@ -9,7 +9,7 @@
 #include "proto/tar.h"
 
 struct level {
-    struct names names;
+    struct sorted_names names;
     int fd;          /* owned; FD_NONE: closed while a directory in it is packed */
     size_t path_len; /* length of the directory's path in packer.path */
 };
@@ -21,7 +21,7 @@ struct seen {
     size_t name; /* offset into links.text */
 };
 
-struct links {
+struct pack_links {
     struct seen *slots; /* owned */
     size_t slot_count, count;
     char *text; /* owned */
@@ -37,7 +37,7 @@ struct packer {
     struct level *levels;         /* owned */
     size_t depth, cap;
     struct opaque opaque;
-    struct links links;
+    struct pack_links links;
     struct tar_item item;
     char xattr_values[TAR_PAX_MAX];
     char xattr_names[TAR_PAX_MAX];
@@ -47,10 +47,10 @@ struct packer {
 
 /* ---- pack-links.c ---- */
 
-void links_done(struct links *l);
+void links_done(struct pack_links *l);
 /* Sets *ret to the name under which the inode has been packed. NULL: not yet; then `name` is
  * recorded. -ENOMEM. */
-int links_find(struct links *l, const struct stat *st, const char *name, const char **ret);
+int links_find(struct pack_links *l, const struct stat *st, const char *name, const char **ret);
 
 /* ---- pack-file.c ---- */
 

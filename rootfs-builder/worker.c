@@ -49,7 +49,7 @@ struct worker {
     struct shown *shown; /* shared with the parts */
     struct worker_part codec, parser;
     /* [0]: the tar stream. [1]: PACK: the archive; SPLIT: the current file. */
-    struct lane lanes[2];
+    struct hash_copy hash_copies[2];
     int contents;   /* owned: SPLIT's pipe of contents, while no file is copied */
     uint64_t asked; /* SPLIT: 1 + size of the file that the supervisor must decide about; 0: none */
     /* SPLIT: counted here against the limits, as the parser may be compromised */
@@ -122,8 +122,8 @@ static int start_unpack(struct worker *w)
     if (r == 0)
         r = worker_start_part(w, &w->parser, part_unpack, tar[0], FD_NONE, true);
     if (r == 0)
-        r = lane_open(&w->lanes[0], raw[0], tar[1], w->start.bytes, &w->err);
-    w->lanes[0].tee = true;
+        r = hash_copy_open(&w->hash_copies[0], raw[0], tar[1], w->start.bytes, &w->err);
+    w->hash_copies[0].tee = true;
     if (r == 0 && (fd_set_nonblocking(raw[0]) < 0 || fd_set_nonblocking(tar[1]) < 0))
         r = err_errno(&w->err, -errno, "a pipe");
     return r;
@@ -157,8 +157,8 @@ static int worker_start_packing(struct worker *w, part_fn *fn)
     if (r < 0)
         return r;
     if (w->start.kind == WORKER_PLAIN) {
-        r = lane_open(&w->lanes[0], tar[0], take_fd(&w->archive), w->start.bytes, &w->err);
-        w->lanes[0].to_blocks = true;
+        r = hash_copy_open(&w->hash_copies[0], tar[0], take_fd(&w->archive), w->start.bytes, &w->err);
+        w->hash_copies[0].to_blocks = true;
         return r;
     }
     r = make_pipe(raw, &w->err);
@@ -167,10 +167,10 @@ static int worker_start_packing(struct worker *w, part_fn *fn)
     if (r == 0)
         r = worker_start_part(w, &w->codec, part_codec, raw[0], packed[1], false);
     if (r == 0)
-        r = lane_open(&w->lanes[0], tar[0], raw[1], w->start.bytes, &w->err);
+        r = hash_copy_open(&w->hash_copies[0], tar[0], raw[1], w->start.bytes, &w->err);
     if (r == 0)
-        r = lane_open(&w->lanes[1], packed[0], take_fd(&w->archive), UINT64_MAX, &w->err);
-    w->lanes[1].to_blocks = true;
+        r = hash_copy_open(&w->hash_copies[1], packed[0], take_fd(&w->archive), UINT64_MAX, &w->err);
+    w->hash_copies[1].to_blocks = true;
     if (r == 0 && (fd_set_nonblocking(raw[1]) < 0 || fd_set_nonblocking(packed[0]) < 0))
         r = err_errno(&w->err, -errno, "a pipe");
     return r;
@@ -226,7 +226,7 @@ static int part_entry(struct worker *w, const struct worker_msg *m)
 {
     int r;
 
-    if (w->start.op != WORKER_SPLIT || w->asked > 0 || w->lanes[1].buf != NULL ||
+    if (w->start.op != WORKER_SPLIT || w->asked > 0 || w->hash_copies[1].buf != NULL ||
         w->entries == w->start.entries || m->bytes > w->start.files - w->files)
         return err_set(&w->err, -EPROTO, "the parser says what it must not");
     w->entries++;
@@ -283,9 +283,9 @@ static int on_supervisor_message(struct worker *w)
         return err_set(&w->err, -EPROTO, "the supervisor says what it must not");
     w->asked = 0;
     if (m.type == WORKER_TAKE) {
-        r = lane_open(&w->lanes[1], take_fd(&w->contents), take_fd(&fd), size, &w->err);
-        w->lanes[1].exact = w->lanes[1].to_blocks = true;
-        w->lanes[1].ended = size == 0;
+        r = hash_copy_open(&w->hash_copies[1], take_fd(&w->contents), take_fd(&fd), size, &w->err);
+        w->hash_copies[1].exact = w->hash_copies[1].to_blocks = true;
+        w->hash_copies[1].ended = size == 0;
     }
     return r < 0 ? r : worker_msg_send(w->parser.report, &m, FD_NONE, &w->err);
 }
@@ -293,7 +293,7 @@ static int on_supervisor_message(struct worker *w)
 /* ---- streams ---- */
 
 /* Closes the reader's pipe only if the writer has confirmed the end with DONE. */
-static void lane_pass_eof(struct lane *l, const struct worker_part *source)
+static void lane_pass_eof(struct hash_copy *l, const struct worker_part *source)
 {
     if (l->ended && source->done && l->to >= 0)
         (void)close(take_fd(&l->to));
@@ -301,42 +301,42 @@ static void lane_pass_eof(struct lane *l, const struct worker_part *source)
 
 static int worker_finish_file(struct worker *w)
 {
-    struct worker_msg m = {.type = WORKER_STORED, .bytes = w->lanes[1].count};
+    struct worker_msg m = {.type = WORKER_STORED, .bytes = w->hash_copies[1].count};
 
-    if (w->lanes[1].count != w->lanes[1].max)
+    if (w->hash_copies[1].count != w->hash_copies[1].max)
         return 0; /* the parser has exited early, and reports why */
-    lane_digest(&w->lanes[1], m.digest);
-    w->contents = take_fd(&w->lanes[1].from);
-    lane_close(&w->lanes[1]);
+    hash_copy_digest(&w->hash_copies[1], m.digest);
+    w->contents = take_fd(&w->hash_copies[1].from);
+    hash_copy_close(&w->hash_copies[1]);
     return worker_msg_send(w->control, &m, FD_NONE, &w->err);
 }
 
 static int move_streams(struct worker *w)
 {
-    int r = lane_move(&w->lanes[0], &w->err);
+    int r = hash_copy_move(&w->hash_copies[0], &w->err);
 
     if (r == 0)
-        r = lane_move(&w->lanes[1], &w->err);
+        r = hash_copy_move(&w->hash_copies[1], &w->err);
     if (r < 0)
         return r;
-    if (w->start.op == WORKER_SPLIT && w->lanes[1].ended)
+    if (w->start.op == WORKER_SPLIT && w->hash_copies[1].ended)
         return worker_finish_file(w);
-    lane_pass_eof(&w->lanes[0], worker_is_packing(w) ? &w->parser : &w->codec);
+    lane_pass_eof(&w->hash_copies[0], worker_is_packing(w) ? &w->parser : &w->codec);
     if (worker_is_packing(w))
-        lane_pass_eof(&w->lanes[1], &w->codec);
+        lane_pass_eof(&w->hash_copies[1], &w->codec);
     return 0;
 }
 
 static uint64_t bytes_so_far(const struct worker *w)
 {
-    return w->start.op == WORKER_SPLIT ? w->parser.result.bytes : w->lanes[0].count;
+    return w->start.op == WORKER_SPLIT ? w->parser.result.bytes : w->hash_copies[0].count;
 }
 
 static uint64_t packed_so_far(const struct worker *w)
 {
     if (!worker_is_packing(w))
         return w->shown->packed;
-    return w->start.kind == WORKER_PLAIN ? w->lanes[0].count : w->lanes[1].count;
+    return w->start.kind == WORKER_PLAIN ? w->hash_copies[0].count : w->hash_copies[1].count;
 }
 
 static int worker_send_progress(struct worker *w)
@@ -357,8 +357,8 @@ static int worker_send_progress(struct worker *w)
 static bool worker_is_finished(const struct worker *w)
 {
     return (w->codec.pid == 0 || w->codec.done) && w->parser.done &&
-           (w->lanes[0].buf == NULL || (w->lanes[0].ended && w->lanes[0].at == w->lanes[0].len)) &&
-           (w->lanes[1].buf == NULL || (w->lanes[1].ended && w->lanes[1].at == w->lanes[1].len));
+           (w->hash_copies[0].buf == NULL || (w->hash_copies[0].ended && w->hash_copies[0].at == w->hash_copies[0].len)) &&
+           (w->hash_copies[1].buf == NULL || (w->hash_copies[1].ended && w->hash_copies[1].at == w->hash_copies[1].len));
 }
 
 /* Reads the codec's message first: if both failed, the parser's error is a consequence. */
@@ -375,8 +375,8 @@ static int worker_turn(struct worker *w)
         {.fd = w->control, .events = POLLIN},
         {.fd = w->codec.report, .events = POLLIN},
         /* The parser's messages wait while the supervisor decides or contents are copied. */
-        {.fd = w->asked > 0 || (w->start.op == WORKER_SPLIT && w->lanes[1].buf != NULL &&
-                                !w->lanes[1].broken && !w->lanes[1].ended)
+        {.fd = w->asked > 0 || (w->start.op == WORKER_SPLIT && w->hash_copies[1].buf != NULL &&
+                                !w->hash_copies[1].broken && !w->hash_copies[1].ended)
                    ? FD_NONE
                    : w->parser.report,
          .events = POLLIN},
@@ -384,8 +384,8 @@ static int worker_turn(struct worker *w)
     nfds_t n = 3;
     int r;
 
-    n += lane_poll(&w->lanes[0], &p[n]);
-    n += lane_poll(&w->lanes[1], &p[n]);
+    n += hash_copy_poll(&w->hash_copies[0], &p[n]);
+    n += hash_copy_poll(&w->hash_copies[1], &p[n]);
     if (poll(p, n, -1) < 0)
         return errno == EINTR ? 0 : err_errno(&w->err, -errno, "poll");
     r = worker_receive_parts(w, p[1].revents != 0, p[2].revents != 0);
@@ -434,16 +434,16 @@ static int worker_send_result(struct worker *w, int r)
     (void)memset(m.digest, 0, sizeof(m.digest));
     (void)memset(m.packed_digest, 0, sizeof(m.packed_digest));
     if (w->start.op != WORKER_SPLIT)
-        lane_digest(&w->lanes[0], m.digest);
+        hash_copy_digest(&w->hash_copies[0], m.digest);
     if (worker_is_packing(w))
-        lane_digest(&w->lanes[w->start.kind == WORKER_PLAIN ? 0 : 1], m.packed_digest);
+        hash_copy_digest(&w->hash_copies[w->start.kind == WORKER_PLAIN ? 0 : 1], m.packed_digest);
     return worker_msg_send(w->control, &m, FD_NONE, NULL) < 0;
 }
 
 static int worker_run(struct worker *w)
 {
     const int keep[] = {w->control,       w->codec.report, w->parser.report, w->contents,
-                        w->lanes[0].from, w->lanes[0].to,  w->lanes[1].from, w->lanes[1].to};
+                        w->hash_copies[0].from, w->hash_copies[0].to,  w->hash_copies[1].from, w->hash_copies[1].to};
     int r;
 
     r = confine_descriptors(keep, sizeof(keep) / sizeof(keep[0]), &w->err);
@@ -490,7 +490,7 @@ int worker_main(int argc, char **argv)
         .contents = FD_NONE,
         .codec.report = FD_NONE,
         .parser.report = FD_NONE,
-        .lanes = {{.from = FD_NONE, .to = FD_NONE}, {.from = FD_NONE, .to = FD_NONE}}};
+        .hash_copies = {{.from = FD_NONE, .to = FD_NONE}, {.from = FD_NONE, .to = FD_NONE}}};
     int r;
 
     /* EPIPE and EFBIG of write(2) are handled instead of these signals. */

@@ -136,7 +136,7 @@ static int service_open(struct service *s, int launcher, int http, int alive, st
         return r;
     s->native.config = (struct native_config){.images = s->images};
     s->sets[0] = (struct route_set){
-        .routes = native_image_routes, .context = &s->native, .admit = native_admit};
+        .routes = native_image_routes, .context = &s->native, .admit = api_admit};
     r = http_server_new(&s->loop, NULL, s->sets, &s->server, err);
     if (r == 0)
         r = http_server_adopt(s->server, http, err);

@@ -313,7 +313,7 @@ static int serve_open(struct serve *s, struct err *err)
     s->lock_fd = state_dir_lock(state, err);
     if (s->lock_fd < 0)
         return s->lock_fd;
-    r = launcher_inherit(s->launcher, err);
+    r = launcher_find_survivors(s->launcher, err);
     if (r < 0)
         return r;
     (void)launcher_sweep_aside(s->launcher);

@@ -64,7 +64,7 @@ struct attached {
     bool resize, input_ended, detach, output_closed[3];
     bool input_open, input_over, input_sent, detached, hung_up;
     int64_t deadline; /* deadline of the hang-up or the detaching, CLOCK_MONOTONIC ms; 0 = none */
-    struct impatience impatience;
+    struct signal_escalation signal_escalation;
     bool own;     /* the command is killed on the third interrupt, not detached from */
     bool waiting; /* for a reply of the daemon */
     bool gave_up;
@@ -344,7 +344,7 @@ static void on_repeated_interrupt(struct attached *a, unsigned times)
 {
     const char *again = a->terminal.fd >= 0 ? "\r" : "";
 
-    if (times > IMPATIENCE_TIMES || a->waiting) {
+    if (times > SIGNAL_ESCALATION_TIMES || a->waiting) {
         a->gave_up = true;
         return;
     }
@@ -352,7 +352,7 @@ static void on_repeated_interrupt(struct attached *a, unsigned times)
         want_signal(a, SIGKILL);
     else
         attached_detach(a);
-    (void)fprintf(stderr, "rind: interrupted %d times: %s\n%s", IMPATIENCE_TIMES,
+    (void)fprintf(stderr, "rind: interrupted %d times: %s\n%s", SIGNAL_ESCALATION_TIMES,
                   a->own ? "the command is killed" : "left; the command goes on", again);
 }
 
@@ -368,10 +368,10 @@ static void read_signals(struct attached *a)
             stop_ourselves(a);
             continue;
         }
-        times = impatience_note(&a->impatience, signo, clock_mono_ms());
+        times = signal_escalation_note(&a->signal_escalation, signo, clock_mono_ms());
         if (signo == SIGWINCH && a->options.tty)
             a->resize = true;
-        else if (times >= IMPATIENCE_TIMES)
+        else if (times >= SIGNAL_ESCALATION_TIMES)
             on_repeated_interrupt(a, times);
         else
             want_signal(a, signo);

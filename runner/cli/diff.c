@@ -25,7 +25,7 @@ static const struct example examples[] = {
 static int print_changes(const json_t *list)
 {
     static const char *const titles[] = {"CHANGE", "PATH", NULL};
-    auto_table struct table *t = table_new(titles);
+    auto_table struct text_table *t = table_new(titles);
     json_t *one;
     size_t i;
 

@@ -40,14 +40,14 @@ static const struct example examples[] = {
 };
 
 /* Appends the exposures of one sandbox to `all`, with the sandbox's name added to each. */
-static int add_exposures(struct client *c, const struct exposures_args *args, const json_t *box,
+static int add_exposures(struct client *c, const struct exposures_args *args, const json_t *sandbox,
                          json_t *all, struct err *err)
 {
     auto_buf struct buf url = BUF_INIT(URL_MAX);
     auto_ptr(json_decref) json_t *root = NULL;
     json_t *one;
     size_t i;
-    int r = url_make(&url, "/v1/sandboxes/%s/exposures", member(box, "id"));
+    int r = url_make(&url, "/v1/sandboxes/%s/exposures", member(sandbox, "id"));
 
     if (r == 0 && args->hostname != NULL)
         r = buf_append_str(&url, "?hostname=");
@@ -59,7 +59,7 @@ static int add_exposures(struct client *c, const struct exposures_args *args, co
     if (r < 0)
         return r;
     json_array_foreach(json_object_get(root, "exposures"), i, one)
-        if (json_object_set(one, "sandbox", json_object_get(box, "name")) < 0 ||
+        if (json_object_set(one, "sandbox", json_object_get(sandbox, "name")) < 0 ||
             json_array_append(all, one) < 0)
             return err_errno(err, -ENOMEM, "exposures");
     return 0;
@@ -70,12 +70,12 @@ static int add_all_exposures(struct client *c, const struct exposures_args *args
 {
     const struct list_filter filter = {.query = BUF_INIT(0)};
     auto_ptr(json_decref) json_t *list = NULL;
-    json_t *box;
+    json_t *sandbox;
     size_t i;
     int r = list_get(c, &filter, &list, err);
 
-    json_array_foreach(list, i, box) {
-        r = r == 0 ? add_exposures(c, args, box, all, err) : r;
+    json_array_foreach(list, i, sandbox) {
+        r = r == 0 ? add_exposures(c, args, sandbox, all, err) : r;
         r = r == -ENOENT ? 0 : r; /* the sandbox was removed meanwhile */
     }
     return r;
@@ -90,11 +90,11 @@ static int get_exposures(const struct exposures_args *args, char **names, json_t
     if (r == 0 && names[0] == NULL)
         return add_all_exposures(c, args, all, err);
     for (; r == 0 && *names != NULL; names++) {
-        auto_ptr(json_decref) json_t *box = NULL;
+        auto_ptr(json_decref) json_t *sandbox = NULL;
 
-        r = remote_get(c, "/v1/sandboxes/%s", *names, &box, err);
+        r = remote_get(c, "/v1/sandboxes/%s", *names, &sandbox, err);
         if (r == 0)
-            r = add_exposures(c, args, box, all, err);
+            r = add_exposures(c, args, sandbox, all, err);
     }
     return r;
 }
@@ -102,7 +102,7 @@ static int get_exposures(const struct exposures_args *args, char **names, json_t
 static int print_exposures(const json_t *all)
 {
     static const char *const titles[] = {"SANDBOX", "PORT", "URL", NULL};
-    auto_table struct table *t = table_new(titles);
+    auto_table struct text_table *t = table_new(titles);
     json_t *one;
     size_t i;
 

@@ -22,7 +22,7 @@ enum { LINE_MAX_BYTES = 64 << 10, BAR_WIDTH = 24, REDRAW_MS = 100, SHOWN_ID = 12
 
 /* ---- progress ---- */
 
-struct telling {
+struct load_progress {
     const struct images_args *args;
     struct client *client;
     struct buf line;
@@ -35,14 +35,14 @@ struct telling {
     struct err err; /* failure reported by the daemon */
 };
 
-static void clear_bar(struct telling *t)
+static void clear_bar(struct load_progress *t)
 {
     if (t->drawn)
         (void)fputs("\r\033[K", stderr);
     t->drawn = false;
 }
 
-static void progress_draw(struct telling *t, const char *what, int64_t done, int64_t total)
+static void progress_draw(struct load_progress *t, const char *what, int64_t done, int64_t total)
 {
     char a[HUMAN_MAX], b[HUMAN_MAX], bar[BAR_WIDTH + 1];
     int64_t now = clock_mono_ms();
@@ -64,7 +64,7 @@ static void progress_draw(struct telling *t, const char *what, int64_t done, int
     t->drawn = true;
 }
 
-static void show_layer(struct telling *t, const json_t *root)
+static void show_layer(struct load_progress *t, const json_t *root)
 {
     const char *id = member(root, "id");
     char what[64];
@@ -78,7 +78,7 @@ static void show_layer(struct telling *t, const json_t *root)
                   json_integer_value(json_object_get(root, "total")));
 }
 
-static void on_reply_line(struct telling *t, const char *text, size_t len)
+static void on_reply_line(struct load_progress *t, const char *text, size_t len)
 {
     auto_ptr(json_decref) json_t *root = NULL;
     json_t *error;
@@ -110,7 +110,7 @@ static void on_reply_line(struct telling *t, const char *text, size_t len)
 }
 
 /* Reads available data of the reply. Returns 0 at its end, else 1. */
-static int read_reply(struct telling *t, struct err *err)
+static int read_reply(struct load_progress *t, struct err *err)
 {
     char piece[4096], *end;
     ssize_t n = client_read(t->client, piece, sizeof(piece), err);
@@ -130,7 +130,7 @@ static int read_reply(struct telling *t, struct err *err)
 
 static int put_chunk(void *data, const void *bytes, size_t len, struct err *err)
 {
-    struct telling *t = data;
+    struct load_progress *t = data;
     int r;
 
     while (client_wait(t->client)) {
@@ -148,7 +148,7 @@ static int put_chunk(void *data, const void *bytes, size_t len, struct err *err)
 
 /* ---- sending ---- */
 
-static int from_fd(int fd, struct telling *t, struct err *err)
+static int from_fd(int fd, struct load_progress *t, struct err *err)
 {
     char piece[CLIENT_PIECE_MAX];
     int r = 0;
@@ -167,7 +167,7 @@ static int from_fd(int fd, struct telling *t, struct err *err)
     return r;
 }
 
-static int send_archive(struct telling *t, const char *source, struct err *err)
+static int send_archive(struct load_progress *t, const char *source, struct err *err)
 {
     auto_close int fd = FD_NONE;
     struct stat st;
@@ -188,7 +188,7 @@ static int send_archive(struct telling *t, const char *source, struct err *err)
     return from_fd(fd, t, err);
 }
 
-static int transfer_archive(struct telling *t, const char *source, struct err *err)
+static int transfer_archive(struct load_progress *t, const char *source, struct err *err)
 {
     int r = send_archive(t, source, err);
 
@@ -213,7 +213,7 @@ static int post_archive(const struct images_args *args, const char *target, cons
     auto_images struct images_client c = {.alone = {.fd = FD_NONE, .alive = FD_NONE}};
     struct client_request request = {
         .method = "POST", .target = target, .type = "application/x-tar", .flags = CLIENT_CHUNKED};
-    struct telling t = {.args = args,
+    struct load_progress t = {.args = args,
                         .line = BUF_INIT(LINE_MAX_BYTES),
                         .bar = !args->remote.json && isatty(STDERR_FILENO) == 1};
     int r = images_open(args, &c, err);

@@ -107,7 +107,7 @@ static const char *short_id(const json_t *image, char ret[SHORT_ID + 1])
     return ret;
 }
 
-static void add_row(struct table *t, const json_t *image, const char *name, int64_t now)
+static void add_row(struct text_table *t, const json_t *image, const char *name, int64_t now)
 {
     char id[SHORT_ID + 1], ago[HUMAN_MAX], size[HUMAN_MAX];
     const char *created = json_string_value(json_object_get(image, "createdAt"));
@@ -126,7 +126,7 @@ static void add_row(struct table *t, const json_t *image, const char *name, int6
 static int print_images(const json_t *list)
 {
     static const char *const titles[] = {"NAME", "ID", "CREATED", "SIZE", NULL};
-    auto_table struct table *t = table_new(titles);
+    auto_table struct text_table *t = table_new(titles);
     int64_t now = clock_wall_ms();
     json_t *image, *name;
     size_t i, k;
@@ -209,7 +209,7 @@ static int do_inspect(const struct images_args *args, char **names, struct err *
 static int do_history(const struct images_args *args, char **names, struct err *err)
 {
     static const char *const titles[] = {"CREATED", "SIZE", "CREATED BY", "COMMENT", NULL};
-    auto_table struct table *t = table_new(titles);
+    auto_table struct text_table *t = table_new(titles);
     auto_ptr(json_decref) json_t *root = NULL;
     int64_t now = clock_wall_ms();
     json_t *list;

@@ -55,7 +55,7 @@ int list_get(struct client *c, const struct list_filter *f, json_t **ret, struct
 }
 
 /* Adds the status column: "running 5 min", "stopped (137) 2 h". */
-static void add_status(struct table *t, const json_t *s, int64_t now)
+static void add_status(struct text_table *t, const json_t *s, int64_t now)
 {
     const char *state = member(s, "state");
     json_t *code = json_object_get(s, "exitCode");
@@ -112,7 +112,7 @@ static int list_print(const json_t *list)
     bool ports = any_ports(list);
     const char *const titles[] = {
         "ID", "NAME", "STATUS", "CREATED", "RESTARTS", ports ? "PORTS" : NULL, NULL};
-    auto_table struct table *t = table_new(titles);
+    auto_table struct text_table *t = table_new(titles);
     int64_t now = clock_wall_ms();
     char ago[HUMAN_MAX];
     json_t *s;

@@ -76,7 +76,7 @@ static int create_network(void *data, struct client *c, char **names, struct err
 static int print_list(const json_t *list)
 {
     static const char *const titles[] = {"NAME", "CREATED", "SANDBOXES", "INTERNAL", NULL};
-    auto_table struct table *t = table_new(titles);
+    auto_table struct text_table *t = table_new(titles);
     int64_t now = clock_wall_ms();
     char ago[HUMAN_MAX];
     json_t *n;

@@ -49,14 +49,14 @@ static int add_row(json_t *rows, const char *kind, const json_t *id, const json_
 
 static int add_main(struct client *c, const char *name, json_t *rows, struct err *err)
 {
-    auto_ptr(json_decref) json_t *box = NULL;
+    auto_ptr(json_decref) json_t *sandbox = NULL;
     json_t *command;
-    int r = remote_get(c, "/v1/sandboxes/%s", name, &box, err);
+    int r = remote_get(c, "/v1/sandboxes/%s", name, &sandbox, err);
 
-    if (r < 0 || !json_is_integer(json_object_get(box, "pid")))
+    if (r < 0 || !json_is_integer(json_object_get(sandbox, "pid")))
         return r;
-    command = json_object_get(json_object_get(box, "spec"), "command");
-    return add_row(rows, "main", NULL, json_object_get(box, "state"), json_object_get(box, "pid"),
+    command = json_object_get(json_object_get(sandbox, "spec"), "command");
+    return add_row(rows, "main", NULL, json_object_get(sandbox, "state"), json_object_get(sandbox, "pid"),
                    json_incref(command));
 }
 
@@ -92,7 +92,7 @@ static int add_processes(struct client *c, const char *name, json_t *rows, struc
     return r;
 }
 
-static void add_command(struct table *t, const json_t *command)
+static void add_command(struct text_table *t, const json_t *command)
 {
     char text[TABLE_CELL_MAX] = "";
     size_t len = 0, i;
@@ -112,7 +112,7 @@ static void add_command(struct table *t, const json_t *command)
 static int print_rows(const json_t *rows)
 {
     static const char *const titles[] = {"KIND", "ID", "STATE", "PID", "COMMAND", NULL};
-    auto_table struct table *t = table_new(titles);
+    auto_table struct text_table *t = table_new(titles);
     json_t *row;
     size_t i;
 

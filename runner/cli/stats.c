@@ -45,17 +45,17 @@ static const char *const details[] = {
 /* ---- one sample ---- */
 
 /* Appends one sandbox's usage, as the daemon reports it, with "id" and "name". */
-static int stats_add(struct client *c, const json_t *box, json_t *all, struct err *err)
+static int stats_add(struct client *c, const json_t *sandbox, json_t *all, struct err *err)
 {
     json_t *one = NULL;
-    int r = remote_get(c, "/v1/sandboxes/%s/stats", member(box, "id"), &one, err);
+    int r = remote_get(c, "/v1/sandboxes/%s/stats", member(sandbox, "id"), &one, err);
 
     if (r == -EBUSY || r == -ENOENT)
         return 0; /* the sandbox has stopped meanwhile */
     if (r < 0)
         return r;
-    (void)json_object_set(one, "id", json_object_get(box, "id"));
-    (void)json_object_set(one, "name", json_object_get(box, "name"));
+    (void)json_object_set(one, "id", json_object_get(sandbox, "id"));
+    (void)json_object_set(one, "name", json_object_get(sandbox, "name"));
     return json_array_append_new(all, one) < 0 ? err_errno(err, -ENOMEM, "stats") : 0;
 }
 
@@ -63,7 +63,7 @@ static int stats_add_running(struct client *c, json_t *all, struct err *err)
 {
     struct list_filter filter = {.query = BUF_INIT(4096)};
     auto_ptr(json_decref) json_t *list = NULL;
-    json_t *box;
+    json_t *sandbox;
     size_t i;
     int r = list_state(&filter, "running", err);
 
@@ -72,9 +72,9 @@ static int stats_add_running(struct client *c, json_t *all, struct err *err)
     if (r == 0)
         r = list_get(c, &filter, &list, err);
     buf_done(&filter.query);
-    json_array_foreach(list, i, box)
+    json_array_foreach(list, i, sandbox)
         if (r == 0)
-            r = stats_add(c, box, all, err);
+            r = stats_add(c, sandbox, all, err);
     return r;
 }
 
@@ -86,11 +86,11 @@ static int stats_sample(struct client *c, char **names, json_t **ret, struct err
     if (names[0] == NULL)
         r = stats_add_running(c, all, err);
     for (; r == 0 && *names != NULL; names++) {
-        auto_ptr(json_decref) json_t *box = NULL;
+        auto_ptr(json_decref) json_t *sandbox = NULL;
 
-        r = remote_get(c, "/v1/sandboxes/%s", *names, &box, err);
+        r = remote_get(c, "/v1/sandboxes/%s", *names, &sandbox, err);
         if (r == 0)
-            r = stats_add(c, box, all, err);
+            r = stats_add(c, sandbox, all, err);
     }
     if (r == 0)
         *ret = take(all);
@@ -138,7 +138,7 @@ static void add_shares(json_t *all, const json_t *before)
 /* ---- output ---- */
 
 /* "12 MiB of 1 GiB"; empty without a disk limit. */
-static void add_disk(struct table *t, const json_t *disk)
+static void add_disk(struct text_table *t, const json_t *disk)
 {
     char used[HUMAN_MAX], size[HUMAN_MAX];
 
@@ -154,7 +154,7 @@ static int print_table(const json_t *all)
 {
     static const char *const titles[] = {"ID",   "NAME", "CPU %",     "MEMORY", "PEAK",
                                          "PIDS", "DISK", "OOM KILLS", NULL};
-    auto_table struct table *t = table_new(titles);
+    auto_table struct text_table *t = table_new(titles);
     char size[HUMAN_MAX];
     json_t *one;
     size_t i;

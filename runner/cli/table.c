@@ -8,7 +8,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-struct table {
+struct text_table {
     size_t columns, count, capacity; /* number of cells, the titles included */
     char **cells;                    /* owned */
     bool lost;
@@ -50,7 +50,7 @@ static char *clean_text(const char *text)
     return copy;
 }
 
-void table_add(struct table *t, const char *text)
+void table_add(struct text_table *t, const char *text)
 {
     if (t->count == t->capacity) {
         size_t more = t->capacity * 2 + 64;
@@ -70,7 +70,7 @@ void table_add(struct table *t, const char *text)
         t->count++;
 }
 
-void table_addf(struct table *t, const char *fmt, ...)
+void table_addf(struct text_table *t, const char *fmt, ...)
 {
     char text[TABLE_CELL_MAX * 4];
     va_list ap;
@@ -81,9 +81,9 @@ void table_addf(struct table *t, const char *fmt, ...)
     table_add(t, text);
 }
 
-struct table *table_new(const char *const *titles)
+struct text_table *table_new(const char *const *titles)
 {
-    struct table *t = calloc(1, sizeof(*t));
+    struct text_table *t = calloc(1, sizeof(*t));
 
     if (t == NULL)
         return NULL;
@@ -94,7 +94,7 @@ struct table *table_new(const char *const *titles)
     return t;
 }
 
-void table_free(struct table *t)
+void table_free(struct text_table *t)
 {
     if (t == NULL)
         return;
@@ -104,7 +104,7 @@ void table_free(struct table *t)
     free(t);
 }
 
-int table_print(const struct table *t, FILE *f)
+int table_print(const struct text_table *t, FILE *f)
 {
     size_t widths[TABLE_COLUMNS_MAX] = {0};
 

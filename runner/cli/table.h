@@ -13,18 +13,18 @@ enum {
     TABLE_CELL_MAX = 256, /* characters of a cell; longer text is cut and ends with "..." */
 };
 
-struct table;
+struct text_table;
 
 /* titles: NULL-terminated, at most TABLE_COLUMNS_MAX. NULL = out of memory. */
-struct table *table_new(const char *const *titles);
-void table_free(struct table *t);
+struct text_table *table_new(const char *const *titles);
+void table_free(struct text_table *t);
 /* Adds the next cell, row by row; NULL is shown as "-". If memory runs out, table_print fails. */
-void table_add(struct table *t, const char *text);
-void table_addf(struct table *t, const char *fmt, ...) __attribute__((format(printf, 2, 3)));
+void table_add(struct text_table *t, const char *text);
+void table_addf(struct text_table *t, const char *fmt, ...) __attribute__((format(printf, 2, 3)));
 /* Returns 0, or -ENOMEM if a cell was lost. */
-int table_print(const struct table *t, FILE *f);
+int table_print(const struct text_table *t, FILE *f);
 
-static inline void table_free_auto_(struct table **t)
+static inline void table_free_auto_(struct text_table **t)
 {
     table_free(*t);
 }

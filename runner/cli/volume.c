@@ -169,7 +169,7 @@ static int get_list(const struct volume_args *args, struct client *c, json_t **r
 static int print_list(const json_t *list)
 {
     static const char *const titles[] = {"NAME", "CREATED", "SANDBOXES", "KIND", "SIZE", NULL};
-    auto_table struct table *t = table_new(titles);
+    auto_table struct text_table *t = table_new(titles);
     int64_t now = clock_wall_ms();
     char ago[HUMAN_MAX], size[HUMAN_MAX];
     json_t *v;

@@ -41,7 +41,7 @@ enum {
 
 /* ---- what init says ---- */
 
-static void adopt_exec(struct sandbox *s, const struct imsg *msg)
+static void reattach_exec(struct sandbox *s, const struct imsg *msg)
 {
     bool ended = (msg->flags & IMSG_ENDED) != 0;
     struct exec *e;
@@ -50,7 +50,7 @@ static void adopt_exec(struct sandbox *s, const struct imsg *msg)
         return;
     if (msg->id > s->execs.last_id)
         s->execs.last_id = msg->id;
-    e = exec_adopt(s, msg->id, msg->flags, msg->value, ended);
+    e = exec_reattach(s, msg->id, msg->flags, msg->value, ended);
     if (e == NULL || (msg->flags & IMSG_MAIN) == 0 || s->run.main != NULL)
         return;
     s->run.main = exec_ref(e);
@@ -140,7 +140,7 @@ static void adoption_end_hold(struct sandbox *s)
     struct err err = ERR_NONE;
     int r = 0;
 
-    if (s->hold.phase != HOLD_NONE && s->state == SANDBOX_PAUSED) {
+    if (s->freeze_ref.phase != HOLD_NONE && s->state == SANDBOX_PAUSED) {
         sandbox_ref(s);
         r = sandbox_let_go(s, on_let_go, s, &err);
         if (r < 0)
@@ -206,7 +206,7 @@ void sandbox_on_list(struct sandbox *s, const struct imsg *msg)
     if (s->init != INIT_LISTING)
         return;
     if (msg->type == IMSG_SLOT)
-        adopt_exec(s, msg);
+        reattach_exec(s, msg);
     else
         adoption_list_done(s);
 }
@@ -281,7 +281,7 @@ static int listen_to_init(struct sandbox *s, int fds[2])
     return r;
 }
 
-static void on_adopted(void *data, int r, const struct launch_reply *reply, int fds[2],
+static void on_reattached(void *data, int r, const struct launch_reply *reply, int fds[2],
                        const struct err *err)
 {
     struct sandbox *s = data;
@@ -308,7 +308,7 @@ static void on_adopted(void *data, int r, const struct launch_reply *reply, int 
 
 static int adoption_ask(struct sandbox *s, struct err *err)
 {
-    int r = sandbox_send_verb(s, LAUNCH_ADOPT, on_adopted, err);
+    int r = sandbox_send_verb(s, LAUNCH_REATTACH, on_reattached, err);
 
     if (r == 0)
         sandbox_set_init(s, INIT_ADOPTING);
@@ -334,7 +334,7 @@ static struct sandbox *sandbox_alloc_stored(struct supervisor *sup, const char *
     s->exit.has = st->exit_code >= 0;
     s->exit.code = st->exit_code;
     s->adoption.wanted = st->wanted;
-    s->hold.phase = st->held ? HOLD_KEPT : HOLD_NONE;
+    s->freeze_ref.phase = st->held ? HOLD_KEPT : HOLD_NONE;
     return s;
 }
 
@@ -352,7 +352,7 @@ static void sandbox_take_up(void *data, const char *id)
         return;
     r = store_load(sup->store, id, &spec, &st, &err);
     if (r == 0 && (st.state == SANDBOX_CREATING || st.state == SANDBOX_REMOVING)) {
-        leftovers_add(sup, id, spec != NULL && spec->name != NULL ? spec->name : id);
+        orphans_add(sup, id, spec != NULL && spec->name != NULL ? spec->name : id);
         spec_free(spec);
         return;
     }
@@ -361,7 +361,7 @@ static void sandbox_take_up(void *data, const char *id)
         spec_free(spec);
         return;
     }
-    sup->adopting++;
+    sup->reattaching++;
     if (r == 0) {
         sandbox_parts_tell(s, PART_LOADED);
         r = adoption_ask(s, &err);
@@ -383,7 +383,7 @@ static void on_launch_list(void *data, int r, const struct launch_reply *reply, 
         for (const char *id = ids; id < ids + len; id += strlen(id) + 1)
             /* Its creation or removal was cut off between the launcher's tree and ours. */
             if (launch_id_ok(id) && sandbox_find(sup, id) == NULL)
-                leftovers_add(sup, id, NULL);
+                orphans_add(sup, id, NULL);
     } else {
         log_warn("supervisor", "list of the launcher's sandboxes: %s",
                  err != NULL ? err->msg : "unreadable");
@@ -393,16 +393,16 @@ static void on_launch_list(void *data, int r, const struct launch_reply *reply, 
 
 void supervisor_taken_up(struct supervisor *sup)
 {
-    if (--sup->adopting == 0)
+    if (--sup->reattaching == 0)
         sup->on_taken_up(sup);
 }
 
-int supervisor_adopt(struct supervisor *sup, struct err *err)
+int supervisor_reattach(struct supervisor *sup, struct err *err)
 {
     auto_buf struct buf b = BUF_INIT(0);
     int r;
 
-    sup->adopting = 1; /* the list's own */
+    sup->reattaching = 1; /* the list's own */
     r = store_each(sup->store, sandbox_take_up, sup, err);
     if (r < 0)
         return r;

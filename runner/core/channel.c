@@ -13,19 +13,19 @@
 #include "core/exec-request.h"
 
 /* A message for which init's socket had no room. */
-struct queued {
+struct queued_message {
     struct imsg msg;
     int fds[IMSG_FDS_MAX]; /* owned */
     int fd_count;
-    struct queued *next;
+    struct queued_message *next;
 };
 
 struct channel {
     const char *name;             /* borrowed; the sandbox's, for the log */
     int control, pidfd;           /* owned */
-    struct queued *first, **last; /* owned; sent in order */
+    struct queued_message *first, **last; /* owned; sent in order */
     unsigned queued;
-    uv_poll_t poll, death;
+    uv_poll_t poll, pidfd_wait;
     struct channel_exec *execs; /* borrowed */
     const struct channel_ops *ops;
     void *data;
@@ -57,7 +57,7 @@ static void channel_dispatch(struct channel *c, const struct imsg *msg, int *fds
 
 /* ---- what waits for room ---- */
 
-static void queued_free(struct queued *q)
+static void queued_free(struct queued_message *q)
 {
     for (int i = 0; i < q->fd_count; i++)
         (void)close(q->fds[i]);
@@ -66,7 +66,7 @@ static void queued_free(struct queued *q)
 
 static void queue_drop_first(struct channel *c)
 {
-    struct queued *q = c->first;
+    struct queued_message *q = c->first;
 
     c->first = q->next;
     if (c->first == NULL)
@@ -92,7 +92,7 @@ static bool message_is_vital(const struct imsg *msg)
 
 static bool queue_has(const struct channel *c, const struct imsg *msg)
 {
-    for (const struct queued *q = c->first; q != NULL; q = q->next)
+    for (const struct queued_message *q = c->first; q != NULL; q = q->next)
         if (q->msg.type == msg->type && q->msg.id == msg->id && message_is_vital(&q->msg))
             return true;
     return false;
@@ -100,7 +100,7 @@ static bool queue_has(const struct channel *c, const struct imsg *msg)
 
 static int queue_add(struct channel *c, const struct imsg *msg, const int *fds, int fd_count)
 {
-    struct queued *q;
+    struct queued_message *q;
 
     if (message_is_vital(msg) && queue_has(c, msg))
         return 0;
@@ -137,7 +137,7 @@ static void channel_watch(struct channel *c)
 static void queue_flush(struct channel *c)
 {
     while (c->first != NULL) {
-        const struct queued *q = c->first;
+        const struct queued_message *q = c->first;
 
         if (channel_send(c->control, &q->msg, q->fds, q->fd_count) == -EAGAIN)
             return;
@@ -155,7 +155,7 @@ static void channel_lost(struct channel *c)
         return;
     c->gone = true;
     (void)uv_poll_stop(&c->poll);
-    (void)uv_poll_stop(&c->death);
+    (void)uv_poll_stop(&c->pidfd_wait);
     queue_drop_all(c);
     c->ops->on_gone(c->data);
 }
@@ -222,14 +222,14 @@ int channel_open(uv_loop_t *loop, const char *name, int control, int pidfd,
         return r;
     }
     c->handles = 1;
-    c->poll.data = c->death.data = c;
-    r = uv_poll_init(loop, &c->death, pidfd);
+    c->poll.data = c->pidfd_wait.data = c;
+    r = uv_poll_init(loop, &c->pidfd_wait, pidfd);
     if (r == 0)
         c->handles++;
     if (r == 0)
         r = uv_poll_start(&c->poll, UV_READABLE, on_control_event);
     if (r == 0)
-        r = uv_poll_start(&c->death, UV_READABLE, on_init_death);
+        r = uv_poll_start(&c->pidfd_wait, UV_READABLE, on_init_death);
     if (r < 0) {
         c->control = c->pidfd = FD_NONE; /* not taken */
         channel_close(c);
@@ -261,7 +261,7 @@ void channel_close(struct channel *c)
     c->execs = NULL;
     uv_close((uv_handle_t *)&c->poll, on_handle_closed);
     if (c->handles > 1)
-        uv_close((uv_handle_t *)&c->death, on_handle_closed);
+        uv_close((uv_handle_t *)&c->pidfd_wait, on_handle_closed);
 }
 
 int channel_pidfd(const struct channel *c)

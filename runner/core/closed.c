@@ -18,7 +18,7 @@
 #include "core/supervisor_internal.h"
 #include "launch/request.h"
 
-struct closed_watch {
+struct net_failsafe {
     struct supervisor *sup;
     uv_poll_t poll;
     int fd;             /* owned */
@@ -52,7 +52,7 @@ static void tell_closed(struct sandbox *s)
     sandbox_emit(s, "network_closed", text != NULL ? text : "{}");
 }
 
-static void closed_take_list(struct closed_watch *w, const char *list, size_t len)
+static void closed_take_list(struct net_failsafe *w, const char *list, size_t len)
 {
     w->some = len > 0;
     for (struct sandbox *s = w->sup->sandboxes; s != NULL; s = s->all.next) {
@@ -67,11 +67,11 @@ static void closed_take_list(struct closed_watch *w, const char *list, size_t le
     }
 }
 
-static void closed_ask(struct closed_watch *w);
+static void closed_ask(struct net_failsafe *w);
 
 static void on_closed_changed(uv_poll_t *p, int status, int events)
 {
-    struct closed_watch *w = p->data;
+    struct net_failsafe *w = p->data;
     uint64_t count;
 
     (void)status;
@@ -82,7 +82,7 @@ static void on_closed_changed(uv_poll_t *p, int status, int events)
 
 static void on_poll_closed(uv_handle_t *h)
 {
-    struct closed_watch *w = h->data;
+    struct net_failsafe *w = h->data;
 
     (void)close(w->fd);
     if (w->asking)
@@ -91,7 +91,7 @@ static void on_poll_closed(uv_handle_t *h)
         free(w);
 }
 
-static void closed_watch_fd(struct closed_watch *w, int *fd)
+static void net_failsafe_fd(struct net_failsafe *w, int *fd)
 {
     if (w->fd >= 0 || *fd < 0 || uv_poll_init(w->sup->loop, &w->poll, *fd) < 0)
         return;
@@ -103,7 +103,7 @@ static void closed_watch_fd(struct closed_watch *w, int *fd)
 static void on_closed_reply(void *data, int r, const struct launch_reply *reply, int fds[2],
                             const struct err *err)
 {
-    struct closed_watch *w = data;
+    struct net_failsafe *w = data;
     auto_free char *list = NULL;
     size_t len = 0;
 
@@ -119,7 +119,7 @@ static void on_closed_reply(void *data, int r, const struct launch_reply *reply,
                 ? -errno
                 : file_read_fd(fds[0], LAUNCH_CLOSED_MAX, &list, &len, NULL);
     if (r >= 0) {
-        closed_watch_fd(w, &fds[1]);
+        net_failsafe_fd(w, &fds[1]);
         closed_take_list(w, list, len);
     } else if (r != -ECANCELED && r != -EPIPE && r != -EOPNOTSUPP) {
         log_warn("network", "which sandboxes have a closed network: %s",
@@ -129,7 +129,7 @@ static void on_closed_reply(void *data, int r, const struct launch_reply *reply,
         closed_ask(w);
 }
 
-static void closed_ask(struct closed_watch *w)
+static void closed_ask(struct net_failsafe *w)
 {
     auto_buf struct buf b = BUF_INIT(0);
 
@@ -141,9 +141,9 @@ static void closed_ask(struct closed_watch *w)
         w->asking = launcher_client_send_due(w->sup->launcher, &b, on_closed_reply, w, NULL) == 0;
 }
 
-void closed_watch_begin(struct supervisor *sup)
+void net_failsafe_begin(struct supervisor *sup)
 {
-    struct closed_watch *w = sup->closed;
+    struct net_failsafe *w = sup->closed;
 
     if (w == NULL) {
         w = sup->closed = calloc(1, sizeof(*w));
@@ -156,7 +156,7 @@ void closed_watch_begin(struct supervisor *sup)
         closed_ask(w);
 }
 
-void closed_watch_close(struct closed_watch *w)
+void net_failsafe_close(struct net_failsafe *w)
 {
     if (w == NULL)
         return;

@@ -514,7 +514,7 @@ void console_begin(struct sandbox *s, struct exec *main)
         console_tell_writable(c);
 }
 
-void console_adopt(struct sandbox *s, struct exec *main)
+void console_reattach(struct sandbox *s, struct exec *main)
 {
     struct err err = ERR_NONE;
     struct console *c = console_of(s, &err);

@@ -82,7 +82,7 @@ bool console_is_over(const struct sandbox *s);
 /* The main process runs: from within its owner's `started`. */
 void console_begin(struct sandbox *s, struct exec *main);
 /* As console_begin, for a process that an earlier supervisor started. */
-void console_adopt(struct sandbox *s, struct exec *main);
+void console_reattach(struct sandbox *s, struct exec *main);
 /* The start failed: tells the attached clients so. Does nothing while a process runs. */
 void console_no_run(struct sandbox *s);
 /* The supervisor ends: closes everything, without a callback. */

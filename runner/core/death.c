@@ -7,19 +7,19 @@
 
 #include "base/auto.h"
 
-struct death {
+struct pidfd_wait {
     int pidfd; /* owned */
     uv_poll_t poll;
     uv_timer_t limit;
     unsigned handles; /* that are not closed yet */
     bool closing;
-    death_cb cb;
+    pidfd_wait_cb cb;
     void *data;
 };
 
 static void on_handle_closed(uv_handle_t *h)
 {
-    struct death *d = h->data;
+    struct pidfd_wait *d = h->data;
 
     if (--d->handles > 0)
         return;
@@ -27,7 +27,7 @@ static void on_handle_closed(uv_handle_t *h)
     free(d);
 }
 
-void death_close(struct death *d)
+void pidfd_wait_close(struct pidfd_wait *d)
 {
     if (d == NULL || d->closing)
         return;
@@ -36,9 +36,9 @@ void death_close(struct death *d)
     uv_close((uv_handle_t *)&d->limit, on_handle_closed);
 }
 
-static void death_over(struct death *d, bool late)
+static void death_over(struct pidfd_wait *d, bool late)
 {
-    death_close(d);
+    pidfd_wait_close(d);
     d->cb(d->data, late);
 }
 
@@ -54,11 +54,11 @@ static void on_death_limit(uv_timer_t *h)
     death_over(h->data, true);
 }
 
-int death_watch(uv_loop_t *loop, int pidfd, unsigned limit_ms, death_cb cb, void *data,
-                struct death **ret)
+int pidfd_wait_start(uv_loop_t *loop, int pidfd, unsigned limit_ms, pidfd_wait_cb cb, void *data,
+                struct pidfd_wait **ret)
 {
     auto_close int fd = fcntl(pidfd, F_DUPFD_CLOEXEC, 3);
-    auto_free struct death *d = calloc(1, sizeof(*d));
+    auto_free struct pidfd_wait *d = calloc(1, sizeof(*d));
     int r;
 
     if (fd < 0 || d == NULL)
@@ -76,7 +76,7 @@ int death_watch(uv_loop_t *loop, int pidfd, unsigned limit_ms, death_cb cb, void
         (void)uv_timer_start(&d->limit, on_death_limit, limit_ms, 0);
     r = uv_poll_start(&d->poll, UV_READABLE, on_pidfd_readable);
     if (r < 0) {
-        death_close(take(d));
+        pidfd_wait_close(take(d));
         return r;
     }
     *ret = take(d);

@@ -5,14 +5,14 @@
 #include <stdbool.h>
 #include <uv.h>
 
-struct death;
+struct pidfd_wait;
 
-/* late: it is still there after the limit. Called once, never from within death_watch; the watch is
+/* late: it is still there after the limit. Called once, never from within pidfd_wait_start; the watch is
  * closed by then. */
-typedef void (*death_cb)(void *data, bool late);
+typedef void (*pidfd_wait_cb)(void *data, bool late);
 
 /* pidfd: borrowed, duplicated. limit_ms: 0 = for ever. 0 or negative errno. */
-int death_watch(uv_loop_t *loop, int pidfd, unsigned limit_ms, death_cb cb, void *data,
-                struct death **ret);
+int pidfd_wait_start(uv_loop_t *loop, int pidfd, unsigned limit_ms, pidfd_wait_cb cb, void *data,
+                struct pidfd_wait **ret);
 /* No callback any more; freed by the loop. NULL is fine. */
-void death_close(struct death *d);
+void pidfd_wait_close(struct pidfd_wait *d);

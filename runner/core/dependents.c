@@ -36,10 +36,10 @@ void sandbox_take_net(struct sandbox *s, const struct launch_reply *reply)
 {
     s->net.place = reply->net;
     (void)snprintf(s->net.owner, sizeof(s->net.owner), "%s", reply->net_owner);
-    if (s->net.place.box4.family == 0)
+    if (s->net.place.sandbox4.family == 0)
         return;
-    over_watch_begin(s->sup);
-    closed_watch_begin(s->sup);
+    conn_limit_begin(s->sup);
+    net_failsafe_begin(s->sup);
 }
 
 /* The next live sandbox in the network of the sandbox with this id: it joined that one, or another

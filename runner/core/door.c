@@ -35,8 +35,8 @@ enum {
 
 /* One connection through the door. */
 struct passing {
-    struct watch watch; /* first */
-    struct door *door;  /* NULL: the door has gone */
+    struct fd_watch watch; /* first */
+    struct fwd *fwd;  /* NULL: the door has gone */
     struct passing *next, **link;
     struct deadline clock;
     int inside, outside; /* owned, until they are joined */
@@ -44,40 +44,40 @@ struct passing {
 };
 
 /* A socket that the launcher has been asked for. */
-struct door_opening {
+struct loopback_forward_opening {
     struct sandbox *s; /* a reference */
-    struct door_opening *next, **link;
-    struct door *door; /* NULL: it has gone */
+    struct loopback_forward_opening *next, **link;
+    struct fwd *fwd; /* NULL: it has gone */
     uint16_t port;
     int64_t until;
     struct deadline again;
-    door_cb *cb; /* NULL: the caller waits no more */
+    loopback_forward_cb *cb; /* NULL: the caller waits no more */
     void *data;
 };
 
-struct door {
+struct fwd {
     struct sandbox *s;
-    struct door_config config;
+    struct loopback_forward_config config;
     struct listener *listener;
     uint16_t port; /* that it listens at; 0: none */
     struct passing *passings;
-    struct door_opening *openings;
+    struct loopback_forward_opening *openings;
     unsigned count;
 };
 
 struct publish_look {
-    struct watch watch; /* first */
+    struct fd_watch watch; /* first */
     struct sandbox *s;  /* borrowed: the caller cancels before its end */
-    struct door_opening *opening;
+    struct loopback_forward_opening *opening;
     struct deadline clock;
     int fd;
     void (*cb)(void *data, int r);
     void *data;
 };
 
-static struct poller *poller_of(const struct sandbox *s)
+static struct evloop *evloop_of(const struct sandbox *s)
 {
-    return gateway_poller(s->sup->gateway);
+    return gateway_evloop(s->sup->gateway);
 }
 
 /* ---- connections ---- */
@@ -92,11 +92,11 @@ static void passing_free(struct passing *p)
     }
     if (p->outside >= 0)
         (void)close(p->outside);
-    if (p->door != NULL) {
+    if (p->fwd != NULL) {
         *p->link = p->next;
         if (p->next != NULL)
             p->next->link = p->link;
-        p->door->count--;
+        p->fwd->count--;
     }
     free(p);
 }
@@ -112,10 +112,10 @@ static void on_passed(void *data, const struct relay_result *result)
     passing_free(data);
 }
 
-static void on_outside(struct watch *w, unsigned events)
+static void on_outside(struct fd_watch *w, unsigned events)
 {
     struct passing *p = (struct passing *)(void *)w;
-    struct sandbox *s = p->door->s;
+    struct sandbox *s = p->fwd->s;
     int error = 0;
     socklen_t len = sizeof(error);
 
@@ -140,35 +140,35 @@ static void on_dial_reply(void *data, int r, const struct launch_reply *reply, i
     (void)reply;
     (void)err;
     p->asking = false;
-    if (p->door == NULL || r < 0 || fds[0] < 0) {
+    if (p->fwd == NULL || r < 0 || fds[0] < 0) {
         passing_free(p);
         return;
     }
     p->outside = take_fd(&fds[0]);
-    if (watch_add(poller_of(p->door->s), &p->watch, p->outside, on_outside) < 0)
+    if (watch_add(evloop_of(p->fwd->s), &p->watch, p->outside, on_outside) < 0)
         passing_free(p);
     else
-        deadline_set(poller_of(p->door->s), &p->clock, PASS_MS, on_passing_late);
+        deadline_set(evloop_of(p->fwd->s), &p->clock, PASS_MS, on_passing_late);
 }
 
 static int passing_dial(struct passing *p)
 {
     auto_buf struct buf b = BUF_INIT(0);
     char handler[ADDRESS_TEXT_MAX];
-    const struct address to = {.family = 4, .bytes = {127, 0, 0, 1}, .port = p->door->port};
+    const struct address to = {.family = 4, .bytes = {127, 0, 0, 1}, .port = p->fwd->port};
     int r;
 
     address_format(&to, handler);
     launch_begin(&b, LAUNCH_DIAL);
-    launch_put_string(&b, TAG_ID, p->door->s->id);
+    launch_put_string(&b, TAG_ID, p->fwd->s->id);
     launch_put_string(&b, TAG_HANDLER, handler);
     r = launch_end(&b);
-    return r < 0 ? r : launcher_client_send(p->door->s->sup->launcher, &b, on_dial_reply, p, NULL);
+    return r < 0 ? r : launcher_client_send(p->fwd->s->sup->launcher, &b, on_dial_reply, p, NULL);
 }
 
 static void on_door_client(void *data, int fd, const struct sockaddr *peer)
 {
-    struct door *d = data;
+    struct fwd *d = data;
     struct passing *p = NULL;
 
     (void)peer;
@@ -181,7 +181,7 @@ static void on_door_client(void *data, int fd, const struct sockaddr *peer)
         return;
     }
     *p = (struct passing){
-        .door = d, .next = d->passings, .link = &d->passings, .inside = fd, .outside = FD_NONE};
+        .fwd = d, .next = d->passings, .link = &d->passings, .inside = fd, .outside = FD_NONE};
     if (p->next != NULL)
         p->next->link = &p->next;
     d->passings = p;
@@ -194,28 +194,28 @@ static void on_door_client(void *data, int fd, const struct sockaddr *peer)
 
 /* ---- opening ---- */
 
-static void opening_end(struct door_opening *o, int r, const struct err *err)
+static void opening_end(struct loopback_forward_opening *o, int r, const struct err *err)
 {
     struct sandbox *s = o->s;
 
     deadline_clear(&o->again);
-    if (o->door != NULL) {
+    if (o->fwd != NULL) {
         *o->link = o->next;
         if (o->next != NULL)
             o->next->link = o->link;
     }
     if (o->cb != NULL)
         o->cb(o->data, r, err);
-    else if (r < 0 && o->door != NULL)
+    else if (r < 0 && o->fwd != NULL)
         log_warn("sandbox", "id=%s no door to port %u: %s", s->id, o->port, err->msg);
     free(o);
     sandbox_unref(s);
 }
 
-static int door_use_socket(struct door *d, uint16_t port, int fd, struct err *err)
+static int loopback_forward_use_socket(struct fwd *d, uint16_t port, int fd, struct err *err)
 {
     struct listener *l = NULL;
-    int r = listener_new(poller_of(d->s), fd, on_door_client, d, &l, err);
+    int r = listener_new(evloop_of(d->s), fd, on_door_client, d, &l, err);
 
     if (r < 0)
         return r;
@@ -227,12 +227,12 @@ static int door_use_socket(struct door *d, uint16_t port, int fd, struct err *er
     return 0;
 }
 
-static int opening_ask(struct door_opening *o, struct err *err);
+static int opening_ask(struct loopback_forward_opening *o, struct err *err);
 
 static void on_opening_again(struct deadline *clock)
 {
-    struct door_opening *o =
-        (struct door_opening *)(void *)((char *)clock - offsetof(struct door_opening, again));
+    struct loopback_forward_opening *o =
+        (struct loopback_forward_opening *)(void *)((char *)clock - offsetof(struct loopback_forward_opening, again));
     struct err err = ERR_NONE;
 
     if (opening_ask(o, &err) < 0)
@@ -242,21 +242,21 @@ static void on_opening_again(struct deadline *clock)
 static void on_listen_reply(void *data, int r, const struct launch_reply *reply, int fds[2],
                             const struct err *err)
 {
-    struct door_opening *o = data;
+    struct loopback_forward_opening *o = data;
     struct err own = ERR_NONE;
 
     (void)reply;
-    if (o->door == NULL) {
+    if (o->fwd == NULL) {
         r = err_set(&own, -ECANCELED, "sandbox %s is ended", sandbox_name(o->s));
         err = &own;
-    } else if (o->door->port == o->port) {
+    } else if (o->fwd->port == o->port) {
         r = 0; /* another opening was faster */
     } else if (r == -EADDRINUSE && clock_mono_ms() < o->until) {
-        deadline_set(poller_of(o->s), &o->again, OPENING_RETRY_MS, on_opening_again);
+        deadline_set(evloop_of(o->s), &o->again, OPENING_RETRY_MS, on_opening_again);
         return;
     } else if (r == 0) {
         r = fds[0] < 0 ? err_set(&own, -EPROTO, "door: no socket came")
-                       : door_use_socket(o->door, o->port, fds[0], &own);
+                       : loopback_forward_use_socket(o->fwd, o->port, fds[0], &own);
         if (r == 0)
             fds[0] = FD_NONE;
         err = &own;
@@ -264,9 +264,9 @@ static void on_listen_reply(void *data, int r, const struct launch_reply *reply,
     opening_end(o, r, err);
 }
 
-static int opening_ask(struct door_opening *o, struct err *err)
+static int opening_ask(struct loopback_forward_opening *o, struct err *err)
 {
-    struct address at = {.family = 4, .bytes = DOOR_BYTES, .port = o->port};
+    struct address at = {.family = 4, .bytes = LOOPBACK_FORWARD_BYTES, .port = o->port};
     auto_buf struct buf b = BUF_INIT(0);
     int r;
 
@@ -279,21 +279,21 @@ static int opening_ask(struct door_opening *o, struct err *err)
     return launcher_client_send(o->s->sup->launcher, &b, on_listen_reply, o, err);
 }
 
-static struct door_opening *opening_new(struct door *d, uint16_t port, door_cb *cb, void *data,
+static struct loopback_forward_opening *opening_new(struct fwd *d, uint16_t port, loopback_forward_cb *cb, void *data,
                                         struct err *err)
 {
-    struct door_opening *o = calloc(1, sizeof(*o));
+    struct loopback_forward_opening *o = calloc(1, sizeof(*o));
 
     if (o == NULL) {
         (void)err_errno(err, -ENOMEM, "door");
         return NULL;
     }
-    *o = (struct door_opening){.s = d->s,
-                               .door = d,
+    *o = (struct loopback_forward_opening){.s = d->s,
+                               .fwd = d,
                                .next = d->openings,
                                .link = &d->openings,
                                .port = port,
-                               .until = clock_mono_ms() + DOOR_OPENING_MS,
+                               .until = clock_mono_ms() + LOOPBACK_FORWARD_OPENING_MS,
                                .cb = cb,
                                .data = data};
     if (opening_ask(o, err) < 0) {
@@ -307,63 +307,63 @@ static struct door_opening *opening_new(struct door *d, uint16_t port, door_cb *
     return o;
 }
 
-int door_open(struct sandbox *s, const struct door_config *config, door_cb *cb, void *data,
+int loopback_forward_open(struct sandbox *s, const struct loopback_forward_config *config, loopback_forward_cb *cb, void *data,
               struct err *err)
 {
-    if (config->port < DOOR_PORT_MIN)
+    if (config->port < LOOPBACK_FORWARD_PORT_MIN)
         return err_set(err, -EINVAL, "door: port %u of the host: must be %d or above", config->port,
-                       DOOR_PORT_MIN);
+                       LOOPBACK_FORWARD_PORT_MIN);
     if (s->channel == NULL || s->init == INIT_ENDING)
         return err_set(err, -EBUSY, "door: sandbox %s does not run", sandbox_name(s));
-    if (s->parts.door == NULL) {
-        s->parts.door = calloc(1, sizeof(*s->parts.door));
-        if (s->parts.door == NULL)
+    if (s->parts.fwd == NULL) {
+        s->parts.fwd = calloc(1, sizeof(*s->parts.fwd));
+        if (s->parts.fwd == NULL)
             return err_errno(err, -ENOMEM, "door");
-        s->parts.door->s = s;
+        s->parts.fwd->s = s;
     }
-    s->parts.door->config = *config;
-    if (s->parts.door->port == config->port) {
+    s->parts.fwd->config = *config;
+    if (s->parts.fwd->port == config->port) {
         cb(data, 0, NULL);
         return 0;
     }
-    return opening_new(s->parts.door, config->port, cb, data, err) != NULL ? 0
+    return opening_new(s->parts.fwd, config->port, cb, data, err) != NULL ? 0
            : err != NULL && err->code < 0                                  ? err->code
                                                                            : -ENOMEM;
 }
 
-int door_start(struct sandbox *s, struct err *err)
+int loopback_forward_start(struct sandbox *s, struct err *err)
 {
-    if (s->parts.door != NULL && s->parts.door->port == 0 && s->parts.door->openings == NULL &&
-        opening_new(s->parts.door, s->parts.door->config.port, NULL, NULL, err) == NULL)
+    if (s->parts.fwd != NULL && s->parts.fwd->port == 0 && s->parts.fwd->openings == NULL &&
+        opening_new(s->parts.fwd, s->parts.fwd->config.port, NULL, NULL, err) == NULL)
         log_warn("sandbox", "id=%s no door: %s", s->id, err->msg);
     return 1;
 }
 
-static void door_end_passings(struct door *d)
+static void loopback_forward_end_passings(struct fwd *d)
 {
     struct passing *p = take(d->passings);
 
     /* Those that are joined end with the sandbox's other connections (publish_close). */
     for (struct passing *next; p != NULL; p = next) {
         next = p->next;
-        p->door = NULL;
+        p->fwd = NULL;
         if (!p->asking && p->inside >= 0)
             passing_free(p);
     }
     d->count = 0;
 }
 
-static void door_end_openings(struct door *d)
+static void loopback_forward_end_openings(struct fwd *d)
 {
-    struct door_opening *o = take(d->openings);
+    struct loopback_forward_opening *o = take(d->openings);
     struct err err = ERR_NONE;
 
     (void)err_set(&err, -ECANCELED, "sandbox %s is ended", sandbox_name(d->s));
-    for (struct door_opening *next; o != NULL; o = next) {
-        door_cb *cb = o->cb;
+    for (struct loopback_forward_opening *next; o != NULL; o = next) {
+        loopback_forward_cb *cb = o->cb;
 
         next = o->next;
-        o->door = NULL;
+        o->fwd = NULL;
         o->cb = NULL;
         if (cb != NULL)
             cb(o->data, -ECANCELED, &err);
@@ -372,28 +372,28 @@ static void door_end_openings(struct door *d)
     }
 }
 
-void door_close(struct sandbox *s)
+void loopback_forward_close(struct sandbox *s)
 {
-    struct door *d = s->parts.door;
+    struct fwd *d = s->parts.fwd;
 
     if (d == NULL)
         return;
     listener_close(take(d->listener));
     d->port = 0;
-    door_end_passings(d);
-    door_end_openings(d);
+    loopback_forward_end_passings(d);
+    loopback_forward_end_openings(d);
 }
 
-void door_free(struct sandbox *s)
+void loopback_forward_free(struct sandbox *s)
 {
-    free(take(s->parts.door));
+    free(take(s->parts.fwd));
 }
 
 /* ---- looking ---- */
 
-static bool door_looks_at(const struct sandbox *s, uint16_t port)
+static bool loopback_forward_looks_at(const struct sandbox *s, uint16_t port)
 {
-    return s->parts.door != NULL && s->parts.door->config.ingress == port;
+    return s->parts.fwd != NULL && s->parts.fwd->config.ingress == port;
 }
 
 static void look_cancel(struct publish_look *l);
@@ -424,7 +424,7 @@ static void on_look_late(struct deadline *d)
              -ETIMEDOUT);
 }
 
-static void on_door_moved(void *data, int r, const struct err *err)
+static void on_loopback_forward_moved(void *data, int r, const struct err *err)
 {
     struct publish_look *l = data;
 
@@ -443,26 +443,26 @@ static uint16_t look_named_port(const char *text, size_t len)
     if (json_parse(text, len, LOOK_BYTES, &root, NULL) < 0)
         return 0;
     n = json_integer_value(json_object_get(root, "port"));
-    return n >= DOOR_PORT_MIN && n <= 65535 ? (uint16_t)n : 0;
+    return n >= LOOPBACK_FORWARD_PORT_MIN && n <= 65535 ? (uint16_t)n : 0;
 }
 
 /* 0: it waits for the door, 1: nothing of it is news. */
 static int look_move(struct publish_look *l, uint16_t port)
 {
     struct err err = ERR_NONE;
-    struct door *d = l->s->parts.door;
+    struct fwd *d = l->s->parts.fwd;
 
     if (port == 0 || d == NULL || d->port == port)
         return 1;
     watch_remove(&l->watch);
-    l->opening = opening_new(d, port, on_door_moved, l, &err);
+    l->opening = opening_new(d, port, on_loopback_forward_moved, l, &err);
     if (l->opening != NULL)
         return 0;
     log_warn("sandbox", "id=%s its sidecar does not reach port %u: %s", l->s->id, port, err.msg);
     return 1;
 }
 
-static void on_look_bytes(struct watch *w, unsigned events)
+static void on_look_bytes(struct fd_watch *w, unsigned events)
 {
     static char scratch[LOOK_BYTES];
     struct publish_look *l = (struct publish_look *)(void *)w;
@@ -492,7 +492,7 @@ static void on_look_bytes(struct watch *w, unsigned events)
         look_end(l, 0);
 }
 
-static int door_look(struct sandbox *s, int fd, void (*cb)(void *data, int r), void *data,
+static int loopback_forward_look(struct sandbox *s, int fd, void (*cb)(void *data, int r), void *data,
                      struct publish_look **ret, struct err *err)
 {
     struct publish_look *l = calloc(1, sizeof(*l));
@@ -501,15 +501,15 @@ static int door_look(struct sandbox *s, int fd, void (*cb)(void *data, int r), v
     if (l == NULL)
         return err_errno(err, -ENOMEM, "door");
     *l = (struct publish_look){.s = s, .fd = fd, .cb = cb, .data = data};
-    r = watch_add(poller_of(s), &l->watch, fd, on_look_bytes);
+    r = watch_add(evloop_of(s), &l->watch, fd, on_look_bytes);
     if (r < 0) {
         free(l);
         return err_errno(err, r, "door");
     }
-    deadline_set(poller_of(s), &l->clock, LOOK_MS, on_look_late);
+    deadline_set(evloop_of(s), &l->clock, LOOK_MS, on_look_late);
     *ret = l;
     return 0;
 }
 
-const struct publish_screen door_screen = {
-    .wants = door_looks_at, .look = door_look, .cancel = look_cancel};
+const struct publish_screen loopback_forward_screen = {
+    .wants = loopback_forward_looks_at, .look = loopback_forward_look, .cancel = look_cancel};

@@ -277,7 +277,7 @@ static int check(const struct sandbox *s, const struct egress_rules *rules, stru
 int egress_put(struct sandbox *s, struct egress_rules *rules, egress_put_cb *cb, void *data,
                struct err *err)
 {
-    auto_ptr(egress_free) struct egress_rules *mine = rules, *box = NULL, *old = NULL;
+    auto_ptr(egress_free) struct egress_rules *mine = rules, *ctx = NULL, *old = NULL;
     struct sandbox_egress *e = s->parts.egress.open;
     const bool turns = e != NULL && rules != NULL && e->lets_out != rules->open;
     int r = check(s, rules, err);
@@ -288,7 +288,7 @@ int egress_put(struct sandbox *s, struct egress_rules *rules, egress_put_cb *cb,
         return add(s, take(mine), cb, data, err);
     if (lives(s) && rules == NULL && s->spec->egress != NULL)
         return remove_(s, cb, data, err);
-    if (e != NULL && rules != NULL && (box = egress_copy_rules(rules, err)) == NULL)
+    if (e != NULL && rules != NULL && (ctx = egress_copy_rules(rules, err)) == NULL)
         return err->code;
     if (turns && (r = begin_change(s, cb, data, err)) < 0)
         return r;
@@ -298,9 +298,9 @@ int egress_put(struct sandbox *s, struct egress_rules *rules, egress_put_cb *cb,
         return r;
     }
     (void)take(mine);
-    if (box == NULL)
+    if (ctx == NULL)
         return 1;
-    egress_box_rules(e->box, take(box));
+    egress_ctx_rules(e->ctx, take(ctx));
     if (!turns)
         return 1;
     egress_set_table(s, rules->open, on_turned, s);

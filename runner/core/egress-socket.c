@@ -48,7 +48,7 @@ static void on_pool_socket(struct net_socket_wait *w, int r, const struct err *e
 static int open_direct(struct sandbox *s, int family, struct egress_socket_opening *o,
                        struct err *err)
 {
-    if (s->net.place.box4.family == 0)
+    if (s->net.place.sandbox4.family == 0)
         return err_set(err, -ENETUNREACH, "it has no network: only handlers are reached");
     return net_socket_wait(s, family, NET_SOCKET_MARKED, &o->wait, on_pool_socket, err);
 }
@@ -109,7 +109,7 @@ static int open_other(struct sandbox_egress *e, const struct egress_want *want,
     if (want->kind == EGRESS_RESOLVER && want->index >= NET_DNS_MAX)
         return err_set(err, -ENOENT, "name servers: no %u", want->index);
     if (e->s->parts.egress.opening >= OPENING_MAX) {
-        egress_box_trouble(e->box, "more connections at a time than the launcher makes");
+        egress_ctx_trouble(e->ctx, "more connections at a time than the launcher makes");
         return err_set(err, -EAGAIN, "%d sockets are being opened", OPENING_MAX);
     }
     r = send_want(e->s, want, o, err);

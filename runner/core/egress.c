@@ -102,7 +102,7 @@ static struct egress_service *egress_service_new(struct supervisor *sup, struct 
     }
     r = ca_open(sup->dir_fd, CA_FILE, &e->ca, err);
     if (r == 0)
-        r = egress_hub_new(gateway_poller(sup->gateway), gateway_hub(sup->gateway), e->ca,
+        r = egress_hub_new(gateway_evloop(sup->gateway), gateway_hub(sup->gateway), e->ca,
                            gateway_config(sup->gateway), &limits, &ops, &e->hub, err);
     if (r < 0) {
         egress_service_free(e);
@@ -150,7 +150,7 @@ static void egress_drop(struct sandbox *s)
     net_sockets_close_marked(s);
     if (e->sidecar != NULL)
         e->sidecar_ops->free(e);
-    egress_box_close(e->box);
+    egress_ctx_close(e->ctx);
     free(e);
 }
 
@@ -201,9 +201,9 @@ static void on_egress_reply(void *data, int r, const struct launch_reply *reply,
     } else if (r == 0) {
         tcp = take_fd(&fds[0]);
         udp = take_fd(&fds[1]);
-        r = egress_box_listen(e->box, tcp, udp, &own);
+        r = egress_ctx_listen(e->ctx, tcp, udp, &own);
     } else if (r == -EADDRINUSE && clock_mono_ms() < e->until) {
-        deadline_set(gateway_poller(e->s->sup->gateway), &e->again, EGRESS_RETRY_MS,
+        deadline_set(gateway_evloop(e->s->sup->gateway), &e->again, EGRESS_RETRY_MS,
                      on_egress_again);
         return;
     } else if (e->family == 6 && (r == -EAFNOSUPPORT || r == -EADDRNOTAVAIL)) {
@@ -260,17 +260,17 @@ int egress_open_with(struct sandbox *s, struct egress_rules *rules, bool lets_ou
     }
     *e = (struct sandbox_egress){
         .s = s, .cb = cb, .until = clock_mono_ms() + wait_ms, .family = 4, .lets_out = lets_out};
-    r = egress_box_new(hub, s->id, rules, e, &e->box, err);
+    r = egress_ctx_new(hub, s->id, rules, e, &e->ctx, err);
     if (r < 0) {
         egress_free(rules);
         free(e);
         return r;
     }
     if (s->net.place.gateway4.family != 0)
-        egress_box_place(e->box, &s->net.place.gateway4, &s->net.place.box4);
+        egress_ctx_place(e->ctx, &s->net.place.gateway4, &s->net.place.sandbox4);
     r = egress_send(s, 4, lets_out ? LAUNCH_EGRESS_OPEN : 0, on_egress_reply, e, err);
     if (r < 0) {
-        egress_box_close(e->box);
+        egress_ctx_close(e->ctx);
         free(e);
         return r;
     }
@@ -335,7 +335,7 @@ void egress_close(struct sandbox *s)
     }
     e->closing = true;
     deadline_clear(&e->again);
-    egress_box_close(take(e->box));
+    egress_ctx_close(take(e->ctx));
     if (!e->asking)
         egress_opened(e, -ECANCELED, NULL); /* else the launcher's answer does it */
 }

@@ -19,7 +19,7 @@ struct egress_sidecar_ops {
 
 struct sandbox_egress {
     struct sandbox *s;
-    struct egress_box *box; /* owned */
+    struct egress_ctx *ctx; /* owned */
     egress_cb *cb;          /* not NULL: being opened */
     int64_t until;          /* mono ms: -EADDRINUSE is tried again */
     int family;             /* that is being asked for */

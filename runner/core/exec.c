@@ -694,7 +694,7 @@ int exec_start(struct sandbox *s, const struct exec_options *o, const struct exe
     return 0;
 }
 
-struct exec *exec_adopt(struct sandbox *s, uint64_t id, uint32_t flags, int value, bool ended)
+struct exec *exec_reattach(struct sandbox *s, uint64_t id, uint32_t flags, int value, bool ended)
 {
     bool keep = (flags & (IMSG_PARK | IMSG_LOGGED | IMSG_MAIN)) != 0;
     struct exec *e = ended && !keep ? NULL : exec_new(s, id);

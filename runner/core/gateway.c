@@ -34,9 +34,9 @@ enum { REFUSED_LOG_MS = 1000 /* at most one log line about refused messages in t
 struct gateway {
     struct supervisor *sup;
     const struct proxy_config *config; /* borrowed; NULL = the defaults */
-    struct poller *poller;
+    struct evloop *evloop;
     struct relay_hub *hub;
-    struct handover_hub *handovers;
+    struct fd_passing_hub *handovers;
     struct proxy *proxy;
     unsigned most;             /* limit of connections of each kind: maxGatewayConnections */
     struct listener *listener; /* for preview URLs; NULL = none */
@@ -278,7 +278,7 @@ void gateway_renew(struct gateway *g)
 int gateway_listen(struct gateway *g, int fd, SSL_CTX *tls, struct err *err)
 {
     g->tls = tls;
-    return listener_new(g->poller, fd, on_listener_client, g, &g->listener, err);
+    return listener_new(g->evloop, fd, on_listener_client, g, &g->listener, err);
 }
 
 int gateway_take(struct gateway *g, struct sandbox *s, uint16_t port, int fd, const char *early,
@@ -295,7 +295,7 @@ int gateway_take(struct gateway *g, struct sandbox *s, uint16_t port, int fd, co
 int gateway_room(const struct gateway *g, bool owner, struct err *err)
 {
     const unsigned http = proxy_count(g->proxy);
-    const unsigned raw = relay_count(g->hub) + handover_count(g->handovers);
+    const unsigned raw = relay_count(g->hub) + fd_passing_count(g->handovers);
     /*
      * The last quarter is reserved for API clients that are the owner. Clients of preview URLs and
      * published ports, and members of the group, cannot use it up. Their HTTP and raw connections
@@ -333,13 +333,13 @@ int gateway_new(struct supervisor *sup, const struct proxy_config *config, struc
         relays.max = config->max;
         relays.idle_ms = config->stream_ms;
     }
-    r = poller_new(sup->loop, &g->poller, err);
+    r = evloop_new(sup->loop, &g->evloop, err);
     if (r == 0)
-        r = relay_hub_new(g->poller, &relays, &g->hub, err);
-    if (r == 0 && (r = handover_hub_new(g->poller, &g->handovers)) < 0)
+        r = relay_hub_new(g->evloop, &relays, &g->hub, err);
+    if (r == 0 && (r = fd_passing_hub_new(g->evloop, &g->handovers)) < 0)
         (void)err_errno(err, r, "gateway");
     if (r == 0)
-        r = proxy_new(g->poller, g->hub, config, &ops, g, &g->proxy, err);
+        r = proxy_new(g->evloop, g->hub, config, &ops, g, &g->proxy, err);
     if (r < 0) {
         gateway_close(g);
         return r;
@@ -355,8 +355,8 @@ void gateway_close(struct gateway *g)
     listener_close(g->listener);
     proxy_close(g->proxy);
     relay_hub_close(g->hub);
-    handover_hub_close(g->handovers);
-    poller_close(g->poller);
+    fd_passing_hub_close(g->handovers);
+    evloop_close(g->evloop);
     SSL_CTX_free(g->tls);
     free(g);
 }
@@ -366,9 +366,9 @@ const struct proxy_config *gateway_config(const struct gateway *g)
     return g->config;
 }
 
-struct poller *gateway_poller(struct gateway *g)
+struct evloop *gateway_evloop(struct gateway *g)
 {
-    return g->poller;
+    return g->evloop;
 }
 
 struct relay_hub *gateway_hub(struct gateway *g)
@@ -376,7 +376,7 @@ struct relay_hub *gateway_hub(struct gateway *g)
     return g->hub;
 }
 
-struct handover_hub *gateway_handovers(struct gateway *g)
+struct fd_passing_hub *gateway_handovers(struct gateway *g)
 {
     return g->handovers;
 }

@@ -13,8 +13,8 @@
 
 struct err;
 struct gateway;
-struct handover_hub;
-struct poller;
+struct fd_passing_hub;
+struct evloop;
 struct proxy_config;
 struct relay_hub;
 struct sandbox;
@@ -54,6 +54,6 @@ int gateway_room(const struct gateway *g, bool owner, struct err *err);
 
 /* The configuration given to gateway_new; NULL = the defaults. */
 const struct proxy_config *gateway_config(const struct gateway *g);
-struct poller *gateway_poller(struct gateway *g);
+struct evloop *gateway_evloop(struct gateway *g);
 struct relay_hub *gateway_hub(struct gateway *g);
-struct handover_hub *gateway_handovers(struct gateway *g);
+struct fd_passing_hub *gateway_handovers(struct gateway *g);

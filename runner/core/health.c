@@ -22,7 +22,7 @@ enum {
 /* Outlives its sandbox until its handles are closed. */
 struct health {
     struct sandbox *s; /* borrowed; NULL: it has been freed */
-    struct health_facts facts;
+    struct health_info info;
     uv_timer_t timer;
     uv_poll_t poll; /* of fd */
     unsigned handles;
@@ -45,9 +45,9 @@ const char *health_status_name(enum health_status status)
     return names[status];
 }
 
-const struct health_facts *sandbox_health(const struct sandbox *s)
+const struct health_info *sandbox_health(const struct sandbox *s)
 {
-    return s->parts.health != NULL ? &s->parts.health->facts : NULL;
+    return s->parts.health != NULL ? &s->parts.health->info : NULL;
 }
 
 static int64_t or_else(int64_t said, int64_t otherwise)
@@ -59,7 +59,7 @@ static bool health_in_start_period(const struct health *h)
 {
     const struct health_check *c = &h->s->spec->health;
 
-    return h->facts.status == HEALTH_STARTING && c->start_period_ms != LIMIT_UNSET &&
+    return h->info.status == HEALTH_STARTING && c->start_period_ms != LIMIT_UNSET &&
            clock_mono_ms() - h->begun_ms < c->start_period_ms;
 }
 
@@ -81,16 +81,16 @@ static void health_set_status(struct health *h, enum health_status status)
 {
     char detail[64];
 
-    if (h->facts.status == status)
+    if (h->info.status == status)
         return;
-    h->facts.status = status;
+    h->info.status = status;
     (void)snprintf(detail, sizeof(detail), "{\"status\":\"%s\"}", health_status_name(status));
     sandbox_emit(h->s, "health", detail);
 }
 
 static void health_remember(struct health *h)
 {
-    struct health_facts *f = &h->facts;
+    struct health_info *f = &h->info;
 
     if (f->count == HEALTH_LOG) {
         free(f->log[0].output);
@@ -109,11 +109,11 @@ static void health_judge(struct health *h)
     h->now.ended_ms = clock_wall_ms();
     health_remember(h);
     if (well) {
-        h->facts.failing_streak = 0;
+        h->info.failing_streak = 0;
         health_set_status(h, HEALTH_HEALTHY);
     } else if (!health_in_start_period(h)) {
-        h->facts.failing_streak++;
-        if (h->facts.failing_streak >= retries)
+        h->info.failing_streak++;
+        if (h->info.failing_streak >= retries)
             health_set_status(h, HEALTH_UNHEALTHY);
     }
     health_schedule(h);
@@ -281,11 +281,11 @@ static struct health *health_new(struct sandbox *s)
     return h;
 }
 
-static void facts_forget(struct health_facts *f)
+static void facts_forget(struct health_info *f)
 {
     for (unsigned i = 0; i < f->count; i++)
         free(f->log[i].output);
-    *f = (struct health_facts){.status = HEALTH_NONE};
+    *f = (struct health_info){.status = HEALTH_NONE};
 }
 
 void health_begin(struct sandbox *s)
@@ -297,7 +297,7 @@ void health_begin(struct sandbox *s)
     if (s->parts.health == NULL)
         return; /* without memory there is no check; the sandbox runs all the same */
     health_end(s);
-    facts_forget(&s->parts.health->facts);
+    facts_forget(&s->parts.health->info);
     s->parts.health->running = true;
     s->parts.health->begun_ms = clock_mono_ms();
     health_set_status(s->parts.health, HEALTH_STARTING);
@@ -327,7 +327,7 @@ void health_free(struct sandbox *s)
     if (h == NULL)
         return;
     health_end(s);
-    facts_forget(&h->facts);
+    facts_forget(&h->info);
     s->parts.health = NULL;
     h->s = NULL;
     uv_close((uv_handle_t *)&h->timer, on_timer_closed);

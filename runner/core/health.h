@@ -32,7 +32,7 @@ struct health_check_result {
     char *output;  /* owned; NUL-terminated; NULL = nothing */
 };
 
-struct health_facts {
+struct health_info {
     enum health_status status;
     int64_t failing_streak;
     struct health_check_result log[HEALTH_LOG]; /* oldest first */
@@ -47,4 +47,4 @@ void health_end(struct sandbox *s);
 /* Called when the sandbox is freed. */
 void health_free(struct sandbox *s);
 /* Borrowed; NULL: it has no check, or has never run. */
-const struct health_facts *sandbox_health(const struct sandbox *s);
+const struct health_info *sandbox_health(const struct sandbox *s);

@@ -13,19 +13,19 @@
 
 struct err;
 
-struct hold {
+struct freeze_ref {
     struct sandbox *s; /* borrowed; the reader has a reference */
     bool counted;
 };
 
 /*
  * 1: it holds still already, or nothing runs in it: cb is not called. 0: cb follows. An error:
- * -EBUSY and what sandbox_pause says. hold: the caller's, until hold_end.
+ * -EBUSY and what sandbox_pause says. hold: the caller's, until freeze_ref_put.
  */
-int hold_begin(struct hold *h, struct sandbox *s, sandbox_cb cb, void *data, struct err *err);
+int freeze_ref_get(struct freeze_ref *h, struct sandbox *s, sandbox_cb cb, void *data, struct err *err);
 /* For cb, when it was called with r >= 0. */
-void hold_paused(struct hold *h);
-/* Whether cb follows, which then calls hold_gone_on with what it was told. Ends a hold that never
+void freeze_ref_frozen(struct freeze_ref *h);
+/* Whether cb follows, which then calls freeze_ref_thawed with what it was told. Ends a hold that never
  * began or has ended, too: false. */
-bool hold_end(struct hold *h, sandbox_cb cb, void *data);
-void hold_gone_on(struct hold *h, int r);
+bool freeze_ref_put(struct freeze_ref *h, sandbox_cb cb, void *data);
+void freeze_ref_thawed(struct freeze_ref *h, int r);

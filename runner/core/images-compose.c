@@ -49,13 +49,13 @@ void image_blob_free(struct image_blob *b)
 }
 
 struct blob_making {
-    struct job job;
+    struct images_job job;
     struct image_blob *blob; /* owned */
     image_blob_cb cb;
     void *data;
 };
 
-static int work_blob(struct job *j)
+static int work_blob(struct images_job *j)
 {
     struct image_blob *b = ((struct blob_making *)(void *)j)->blob;
 
@@ -63,7 +63,7 @@ static int work_blob(struct job *j)
     return b->use_fd < 0 ? b->use_fd : blob_begin(j->im->store, &b->file, &j->err);
 }
 
-static void after_blob(struct job *j)
+static void after_blob(struct images_job *j)
 {
     struct blob_making *m = (struct blob_making *)(void *)j;
 
@@ -95,7 +95,7 @@ int images_blob_new(struct images *im, image_blob_cb cb, void *data, struct err 
 /* ---- composing ---- */
 
 struct composing {
-    struct job job;
+    struct images_job job;
     struct image_blob *layer;             /* owned; NULL = none */
     char *parent_name, *message, *author; /* owned, or NULL */
     char **changes;                       /* owned, NULL-terminated, or NULL */
@@ -257,14 +257,14 @@ static int put_image(struct composing *c, struct image_store *s, struct err *err
     return image_store_find(s, id, &c->image, err);
 }
 
-static int work_put(struct job *j)
+static int work_put(struct images_job *j)
 {
     struct composing *c = (struct composing *)(void *)j;
 
     return put_image(c, j->im->store, &j->err);
 }
 
-static void after_put(struct job *j)
+static void after_put(struct images_job *j)
 {
     struct composing *c = (struct composing *)(void *)j;
 
@@ -333,7 +333,7 @@ static int compose_stack_layers(struct composing *c, struct err *err)
     return 0;
 }
 
-static int work_prepare(struct job *j)
+static int work_prepare(struct images_job *j)
 {
     struct composing *c = (struct composing *)(void *)j;
     int r = 0;
@@ -348,7 +348,7 @@ static int work_prepare(struct job *j)
     return r < 0 ? r : compose_stack_layers(c, &j->err);
 }
 
-static void after_prepare(struct job *j)
+static void after_prepare(struct images_job *j)
 {
     static const struct layering_events events = {
         .open_blob = open_blob, .on_progress = on_layering_progress, .on_done = on_layering_done};

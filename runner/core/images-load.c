@@ -27,7 +27,7 @@ enum {
 
 struct image_loading {
     struct image_load base; /* first member */
-    struct job job;
+    struct images_job job;
     struct images *im; /* counted reference */
     char name[REFERENCE_MAX +
               1];    /* complete reference; of the only image, instead of its own name; "" = none */
@@ -52,7 +52,7 @@ struct image_loading {
 
 static void load_next_image(struct image_loading *l);
 
-static struct image_loading *loading_of(struct job *j)
+static struct image_loading *loading_of(struct images_job *j)
 {
     return (struct image_loading *)(void *)((char *)j - offsetof(struct image_loading, job));
 }
@@ -60,7 +60,7 @@ static struct image_loading *loading_of(struct job *j)
 /* ---- the end ---- */
 
 /* Runs in the thread pool, because there may be tens of thousands of files to remove. */
-static int work_forget(struct job *j)
+static int work_forget(struct images_job *j)
 {
     struct image_loading *l = loading_of(j);
 
@@ -69,7 +69,7 @@ static int work_forget(struct job *j)
     return 0;
 }
 
-static void after_forget(struct job *j)
+static void after_forget(struct images_job *j)
 {
     struct image_loading *l = loading_of(j);
     struct images *im = l->im;
@@ -151,8 +151,8 @@ static void load_progress(struct image_loading *l, const struct image_progress *
  * Starts a job in the thread pool. Until `after` runs, the job alone may touch the data it works
  * on.
  */
-static void load_job(struct image_loading *l, int (*work)(struct job *),
-                     void (*after)(struct job *))
+static void load_job(struct image_loading *l, int (*work)(struct images_job *),
+                     void (*after)(struct images_job *))
 {
     l->in_job = true;
     job_start(l->im, &l->job, work, after);
@@ -172,7 +172,7 @@ static bool load_job_done(struct image_loading *l)
 
 /* ---- putting images into the store ---- */
 
-static int work_commit(struct job *j)
+static int work_commit(struct images_job *j)
 {
     struct image_loading *l = loading_of(j);
     struct archived *x = &l->list.images[l->at];
@@ -197,7 +197,7 @@ static int work_commit(struct job *j)
     return r;
 }
 
-static int work_add(struct job *j)
+static int work_add(struct images_job *j)
 {
     struct image_loading *l = loading_of(j);
     struct archived *x = &l->list.images[l->at];
@@ -205,7 +205,7 @@ static int work_add(struct job *j)
     return image_store_add(j->im->store, x->image, x->names, j->im->config.limits->images, &j->err);
 }
 
-static void after_add(struct job *j)
+static void after_add(struct images_job *j)
 {
     struct image_loading *l = loading_of(j);
     struct archived *x = &l->list.images[l->at];
@@ -238,7 +238,7 @@ static void load_add_when_ready(struct image_loading *l)
         load_job(l, work_add, after_add);
 }
 
-static void after_commit(struct job *j)
+static void after_commit(struct images_job *j)
 {
     struct image_loading *l = loading_of(j);
 
@@ -315,14 +315,14 @@ static void load_next_image(struct image_loading *l)
 
 /* ---- reading the archive ---- */
 
-static int work_interpret(struct job *j)
+static int work_interpret(struct images_job *j)
 {
     struct image_loading *l = loading_of(j);
 
     return archive_interpret(&l->archive, j->im->store, &l->list, &j->err);
 }
 
-static void after_interpret(struct job *j)
+static void after_interpret(struct images_job *j)
 {
     struct image_loading *l = loading_of(j);
     struct archived *only;
@@ -511,7 +511,7 @@ static void load_end(struct image_load *base)
 
 /* ---- starting ---- */
 
-static int work_use(struct job *j)
+static int work_use(struct images_job *j)
 {
     struct image_loading *l = loading_of(j);
 
@@ -519,7 +519,7 @@ static int work_use(struct job *j)
     return l->use_fd < 0 ? l->use_fd : 0;
 }
 
-static void after_use(struct job *j)
+static void after_use(struct images_job *j)
 {
     static const struct image_worker_events events = {.on_msg = on_worker_msg,
                                                       .on_end = on_worker_end};

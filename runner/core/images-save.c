@@ -30,7 +30,7 @@ enum {
 };
 
 struct image_save {
-    struct job job;
+    struct images_job job;
     struct images *im; /* counted reference */
     int use_fd;        /* owned */
     bool in_job, paused, cancelled, told;
@@ -61,7 +61,7 @@ struct saved_file {
     int64_t size;
 };
 
-static struct image_save *save_of(struct job *j)
+static struct image_save *save_of(struct images_job *j)
 {
     return (struct image_save *)(void *)((char *)j - offsetof(struct image_save, job));
 }
@@ -128,7 +128,7 @@ void image_save_cancel(struct image_save *s)
     save_free_when_idle(s);
 }
 
-static void save_job(struct image_save *s, int (*work)(struct job *), void (*after)(struct job *))
+static void save_job(struct image_save *s, int (*work)(struct images_job *), void (*after)(struct images_job *))
 {
     s->in_job = true;
     job_start(s->im, &s->job, work, after);
@@ -263,7 +263,7 @@ static int add_image(struct image_save *s, const struct image *i, const char *as
     return r;
 }
 
-static int work_gather(struct job *j)
+static int work_gather(struct images_job *j)
 {
     struct image_save *s = save_of(j);
     json_t *index = json_array(), *archive = json_array();
@@ -380,7 +380,7 @@ static void fill_text(struct image_save *s, const struct saved_file *f)
     s->len += n;
 }
 
-static int work_piece(struct job *j)
+static int work_piece(struct images_job *j)
 {
     struct image_save *s = save_of(j);
 
@@ -423,7 +423,7 @@ static int work_piece(struct job *j)
     return 0;
 }
 
-static void after_piece(struct job *j)
+static void after_piece(struct images_job *j)
 {
     struct image_save *s = save_of(j);
 
@@ -441,7 +441,7 @@ static void after_piece(struct job *j)
         save_job(s, work_piece, after_piece);
 }
 
-static void after_gather(struct job *j)
+static void after_gather(struct images_job *j)
 {
     struct image_save *s = save_of(j);
 

@@ -159,14 +159,14 @@ void images_emit(struct images *im, const char *type, const char *id, const char
 
 static void on_pool_work(uv_work_t *req)
 {
-    struct job *j = req->data;
+    struct images_job *j = req->data;
 
     j->r = j->work(j);
 }
 
 static void on_pool_done(uv_work_t *req, int status)
 {
-    struct job *j = req->data;
+    struct images_job *j = req->data;
     struct images *im = j->im;
 
     if (status < 0)
@@ -175,8 +175,8 @@ static void on_pool_done(uv_work_t *req, int status)
     images_release(im);
 }
 
-void job_start(struct images *im, struct job *j, int (*work)(struct job *),
-               void (*after)(struct job *))
+void job_start(struct images *im, struct images_job *j, int (*work)(struct images_job *),
+               void (*after)(struct images_job *))
 {
     j->im = im;
     j->work = work;
@@ -192,7 +192,7 @@ void job_start(struct images *im, struct job *j, int (*work)(struct job *),
 /* ---- finding ---- */
 
 struct image_search {
-    struct job job;
+    struct images_job job;
     char *name;          /* owned */
     struct image *image; /* owned */
     struct image **list; /* owned */
@@ -226,7 +226,7 @@ static void finding_free(struct image_search *f)
     free(f);
 }
 
-static int work_find_image(struct job *j)
+static int work_find_image(struct images_job *j)
 {
     struct image_search *f = (struct image_search *)(void *)j;
 
@@ -260,7 +260,7 @@ static bool all_there(const struct images *im, const struct image *image)
     return im->listed;
 }
 
-static void after_find(struct job *j)
+static void after_find(struct images_job *j)
 {
     static const struct layering_events events = {.open_blob = open_blob,
                                                   .on_done = on_finding_layered};
@@ -300,14 +300,14 @@ int images_ready(struct images *im, const char *name, image_cb cb, void *data, s
     return find_image(im, name, true, cb, data, err);
 }
 
-static int work_list(struct job *j)
+static int work_list(struct images_job *j)
 {
     struct image_search *f = (struct image_search *)(void *)j;
 
     return image_store_list(j->im->store, &f->list, &f->count, &j->err);
 }
 
-static void after_list(struct job *j)
+static void after_list(struct images_job *j)
 {
     struct image_search *f = (struct image_search *)(void *)j;
     struct image **list = take(f->list);
@@ -332,7 +332,7 @@ int images_list(struct images *im, image_list_cb cb, void *data, struct err *err
 /* ---- unpacked layers ---- */
 
 struct image_listing {
-    struct job job;
+    struct images_job job;
     images_done_cb cb;
     void *data;
 };
@@ -384,13 +384,13 @@ static void on_layer_list(void *data, int r, const struct launch_reply *reply, i
     images_release(im);
 }
 
-static int work_nothing(struct job *j)
+static int work_nothing(struct images_job *j)
 {
     (void)j;
     return 0;
 }
 
-static void after_nothing(struct job *j)
+static void after_nothing(struct images_job *j)
 {
     struct image_listing *l = (struct image_listing *)(void *)j;
 
@@ -436,24 +436,24 @@ int images_list_layers(struct images *im, images_done_cb cb, void *data, struct 
 
 /* ---- names ---- */
 
-struct naming {
-    struct job job;
+struct name_update {
+    struct images_job job;
     char *name; /* owned */
     char whole[REFERENCE_MAX + 1], id[DIGEST_LEN + 1];
     images_done_cb cb;
     void *data;
 };
 
-static int work_tag(struct job *j)
+static int work_tag(struct images_job *j)
 {
-    struct naming *n = (struct naming *)(void *)j;
+    struct name_update *n = (struct name_update *)(void *)j;
 
     return image_store_tag(j->im->store, n->name, n->whole, n->id, &j->err);
 }
 
-static void after_tag(struct job *j)
+static void after_tag(struct images_job *j)
 {
-    struct naming *n = (struct naming *)(void *)j;
+    struct name_update *n = (struct name_update *)(void *)j;
 
     if (j->r == 0)
         images_emit(j->im, "image_tag", n->id, n->whole);
@@ -479,7 +479,7 @@ int image_whole_name(const char *name, char ret[REFERENCE_MAX + 1], struct err *
 int images_tag(struct images *im, const char *name, const char *new_name, images_done_cb cb,
                void *data, struct err *err)
 {
-    struct naming *n = calloc(1, sizeof(*n));
+    struct name_update *n = calloc(1, sizeof(*n));
     int r;
 
     if (n == NULL)
@@ -521,7 +521,7 @@ static void gather_used(struct images *im)
 /* ---- removing ---- */
 
 struct image_removal {
-    struct job job;
+    struct images_job job;
     char *name; /* owned; NULL = prune */
     bool force, all;
     bool owed;               /* some of it could not be removed; another sweep follows */
@@ -539,7 +539,7 @@ static bool is_used(void *data, const char *id)
     return image_names_has(&((struct image_removal *)data)->used, id);
 }
 
-static int work_remove(struct job *j)
+static int work_remove(struct images_job *j)
 {
     struct image_removal *rm = (struct image_removal *)(void *)j;
     struct image_store *s = j->im->store;
@@ -657,7 +657,7 @@ static void on_all_layers(void *data, int r, const struct err *err)
     finish_removal(rm, 0, NULL);
 }
 
-static void after_remove(struct job *j)
+static void after_remove(struct images_job *j)
 {
     struct image_removal *rm = (struct image_removal *)(void *)j;
     struct image_listing *l = NULL;
@@ -749,13 +749,13 @@ void images_sandbox_gone(struct images *im)
 /* ---- disk use ---- */
 
 struct counting {
-    struct job job;
+    struct images_job job;
     struct images_usage usage;
     images_usage_cb cb;
     void *data;
 };
 
-static int work_usage(struct job *j)
+static int work_usage(struct images_job *j)
 {
     struct counting *c = (struct counting *)(void *)j;
 
@@ -783,7 +783,7 @@ static void on_layer_sizes(void *data, int r, const struct launch_reply *reply, 
     images_release(im);
 }
 
-static void after_usage(struct job *j)
+static void after_usage(struct images_job *j)
 {
     struct counting *c = (struct counting *)(void *)j;
     auto_buf struct buf b = BUF_INIT(LAUNCH_SIZE_MAX);

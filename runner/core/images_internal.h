@@ -61,16 +61,16 @@ int images_take_slot(struct images *im, struct err *err);
  * Embedded in the state of an operation. `work` runs in a pool thread and touches only the job's
  * own data and im->store. `after` then runs on the loop; j->r is the result of `work`.
  */
-struct job {
+struct images_job {
     uv_work_t req;
     struct images *im;
-    int (*work)(struct job *j); /* 0 or a negative errno, with err set */
-    void (*after)(struct job *j);
+    int (*work)(struct images_job *j); /* 0 or a negative errno, with err set */
+    void (*after)(struct images_job *j);
     int r;
     struct err err;
 };
-void job_start(struct images *im, struct job *j, int (*work)(struct job *),
-               void (*after)(struct job *));
+void job_start(struct images *im, struct images_job *j, int (*work)(struct images_job *),
+               void (*after)(struct images_job *));
 
 /* ---- workers ---- */
 

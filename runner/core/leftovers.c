@@ -53,7 +53,7 @@ static int leftover_send(struct supervisor *sup, const char *id, enum launch_ver
  * it first: it kills only inits that it knows. */
 static void leftover_kill_init(struct supervisor *sup, const char *id)
 {
-    (void)leftover_send(sup, id, LAUNCH_ADOPT, on_reply_ignored, NULL);
+    (void)leftover_send(sup, id, LAUNCH_REATTACH, on_reply_ignored, NULL);
     (void)leftover_send(sup, id, LAUNCH_KILL, on_reply_ignored, NULL);
 }
 
@@ -67,7 +67,7 @@ static void on_timer_closed(uv_handle_t *h)
 
 static void leftover_done(struct leftover *l)
 {
-    struct leftover **at = &l->sup->leftovers;
+    struct leftover **at = &l->sup->orphans;
 
     while (*at != l)
         at = &(*at)->next;
@@ -113,7 +113,7 @@ static void on_leftover_retry(uv_timer_t *h)
     int r;
 
     /* The members of its network are known when every sandbox has been taken up. */
-    if (l->sup->adopting > 0 && l->sup->sharing != NULL) {
+    if (l->sup->reattaching > 0 && l->sup->sharing != NULL) {
         (void)uv_timer_start(&l->retry, on_leftover_retry, RETRY_MS, 0);
         return;
     }
@@ -130,13 +130,13 @@ static void on_leftover_retry(uv_timer_t *h)
 
 static bool leftover_is_known(const struct supervisor *sup, const char *id)
 {
-    for (const struct leftover *l = sup->leftovers; l != NULL; l = l->next)
+    for (const struct leftover *l = sup->orphans; l != NULL; l = l->next)
         if (strcmp(l->id, id) == 0)
             return true;
     return false;
 }
 
-void leftovers_add(struct supervisor *sup, const char *id, const char *name)
+void orphans_add(struct supervisor *sup, const char *id, const char *name)
 {
     struct leftover *l;
 
@@ -150,14 +150,14 @@ void leftovers_add(struct supervisor *sup, const char *id, const char *name)
     (void)snprintf(l->id, sizeof(l->id), "%s", id);
     (void)uv_timer_init(sup->loop, &l->retry);
     l->retry.data = l;
-    l->next = sup->leftovers;
-    sup->leftovers = l;
+    l->next = sup->orphans;
+    sup->orphans = l;
     (void)uv_timer_start(&l->retry, on_leftover_retry, 0,
                          0); /* when all that is on disk has been read */
 }
 
-void leftovers_close(struct supervisor *sup)
+void orphans_close(struct supervisor *sup)
 {
-    while (sup->leftovers != NULL)
-        leftover_done(sup->leftovers);
+    while (sup->orphans != NULL)
+        leftover_done(sup->orphans);
 }

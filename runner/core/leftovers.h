@@ -10,6 +10,6 @@
 struct supervisor;
 
 /* name: of the event `destroy`; NULL where no client was told of the sandbox. */
-void leftovers_add(struct supervisor *sup, const char *id, const char *name);
+void orphans_add(struct supervisor *sup, const char *id, const char *name);
 /* After the launcher's client has been closed. */
-void leftovers_close(struct supervisor *sup);
+void orphans_close(struct supervisor *sup);

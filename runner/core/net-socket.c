@@ -89,7 +89,7 @@ static void pool_touch(struct net_sockets *p)
     struct gateway *g = p->s->sup->gateway;
 
     if (g != NULL && p->s->channel != NULL)
-        deadline_set(gateway_poller(g), &p->idle, NET_SOCKETS_MS, on_pool_idle);
+        deadline_set(gateway_evloop(g), &p->idle, NET_SOCKETS_MS, on_pool_idle);
 }
 
 /* ---- waiting connections ---- */

@@ -13,19 +13,19 @@
 #include "net/link.h"
 #include "net/over.h"
 
-static int ops_prepare(void *data, struct net_box *box, struct err *err)
+static int ops_prepare(void *data, struct net_setup *setup, struct err *err)
 {
-    return net_prepare(data, box, err);
+    return net_prepare(data, setup, err);
 }
 
-static int ops_add(void *data, struct net_box *box, int ns_fd, struct err *err)
+static int ops_add(void *data, struct net_setup *setup, int ns_fd, struct err *err)
 {
-    return net_add(data, box, ns_fd, err);
+    return net_add(data, setup, ns_fd, err);
 }
 
-static int ops_forget(void *data, const struct net_box *box, struct err *err)
+static int ops_forget(void *data, const struct net_setup *setup, struct err *err)
 {
-    return net_remove(data, box, err);
+    return net_remove(data, setup, err);
 }
 
 static int ops_watch(void *data)
@@ -33,11 +33,11 @@ static int ops_watch(void *data)
     return net_watch(data);
 }
 
-static int ops_restore(void *data, const struct net_box *const *boxes, size_t count,
+static int ops_restore(void *data, const struct net_setup *const *setups, size_t count,
                        struct err *err)
 {
     struct err why = ERR_NONE;
-    int r = net_restore(data, boxes, count, &why);
+    int r = net_restore(data, setups, count, &why);
 
     if (err != NULL)
         *err = why;
@@ -81,15 +81,15 @@ static void ops_shut(void *data, uint32_t slot, const char *why)
         log_error("network", "the link of slot %u is down: %s", slot, why);
 }
 
-static int ops_follow(void *data, struct net_box *box, int pidfd, struct err *err)
+static int ops_follow(void *data, struct net_setup *setup, int pidfd, struct err *err)
 {
-    return net_follow(data, box, pidfd, err);
+    return net_follow(data, setup, pidfd, err);
 }
 
-static int ops_egress(void *data, const struct net_box *box, int ns_fd, enum egress_table table,
+static int ops_egress(void *data, const struct net_setup *setup, int ns_fd, enum egress_table table,
                       struct err *err)
 {
-    return net_egress(data, box, ns_fd, table, err);
+    return net_egress(data, setup, ns_fd, table, err);
 }
 
 static int ops_resolver(void *data, unsigned index, struct sockaddr_storage *ret, struct err *err)
@@ -100,7 +100,7 @@ static int ops_resolver(void *data, unsigned index, struct sockaddr_storage *ret
 static int ops_over(void *data, struct err *err)
 {
     (void)data;
-    return over_open(err);
+    return conn_limit_open(err);
 }
 
 static void on_net_warning(const char *text)

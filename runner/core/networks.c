@@ -226,19 +226,19 @@ static int check_room(const struct networks *n, const struct caller *who, struct
     return 0;
 }
 
-int network_create(struct supervisor *sup, const struct network_wish *wish,
+int network_create(struct supervisor *sup, const struct network_params *params,
                    const struct caller *who, struct network_entry **ret, struct err *err)
 {
     struct network_entry *e;
-    int r = check_name(wish->name, err);
+    int r = check_name(params->name, err);
 
-    if (r == 0 && network_find(sup, wish->name) != NULL)
-        r = err_set(err, -EEXIST, "network with name %s already exists", wish->name);
-    else if (r == 0 && network_users(sup, wish->name, NULL) > 0)
+    if (r == 0 && network_find(sup, params->name) != NULL)
+        r = err_set(err, -EEXIST, "network with name %s already exists", params->name);
+    else if (r == 0 && network_users(sup, params->name, NULL) > 0)
         r = err_set(err, -EEXIST,
                     "network with name %s already exists: nobody has made it, and it goes with the "
                     "last sandbox that names it",
-                    wish->name);
+                    params->name);
     if (r == 0)
         r = check_room(sup->networks, who, err);
     if (r < 0)
@@ -247,11 +247,11 @@ int network_create(struct supervisor *sup, const struct network_wish *wish,
     if (e == NULL)
         return err_errno(err, -ENOMEM, "network");
     e->networks = sup->networks;
-    (void)snprintf(e->name, sizeof(e->name), "%s", wish->name);
-    e->internal = wish->internal;
+    (void)snprintf(e->name, sizeof(e->name), "%s", params->name);
+    e->internal = params->internal;
     e->record.created_ms = clock_wall_ms();
     e->record.creator = who->uid;
-    r = volume_record_labels(&e->record, wish->labels, err);
+    r = volume_record_labels(&e->record, params->labels, err);
     if (r == 0)
         r = network_save(e, err);
     if (r < 0) {

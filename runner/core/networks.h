@@ -26,7 +26,7 @@ struct supervisor;
 int networks_open(struct supervisor *sup, struct err *err);
 void networks_close(struct networks *n);
 
-struct network_wish {
+struct network_params {
     const char *name;
     char *const *labels; /* "K=V", NULL-terminated; or NULL */
     bool internal;       /* members have no internet access besides it */
@@ -36,7 +36,7 @@ struct network_wish {
  * -EINVAL: invalid name or label; -EEXIST: the name is in use, by a network or in a sandbox's spec;
  * -EAGAIN, -EUSERS: a limit.
  */
-int network_create(struct supervisor *sup, const struct network_wish *wish,
+int network_create(struct supervisor *sup, const struct network_params *params,
                    const struct caller *who, struct network_entry **ret, struct err *err);
 /* -EBUSY: a running sandbox uses it. */
 int network_remove(struct network_entry *n, struct err *err);

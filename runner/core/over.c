@@ -17,7 +17,7 @@
 #include "launch/request.h"
 #include "net/over.h"
 
-struct over_watch {
+struct conn_limit {
     struct supervisor *sup;
     uv_poll_t poll;
     int fd; /* owned */
@@ -27,10 +27,10 @@ struct over_watch {
 static const struct {
     const char *key, *text;
 } bounds[] = {
-    [OVER_BOUND_FLOWS] = {"maxFlows", "its connections are at the bound of network.maxFlows"},
-    [OVER_BOUND_RATES] = {"maxFlowsPerSecond",
+    [CONN_LIMIT_BOUND_FLOWS] = {"maxFlows", "its connections are at the bound of network.maxFlows"},
+    [CONN_LIMIT_BOUND_RATES] = {"maxFlowsPerSecond",
                           "it begins connections faster than network.maxFlowsPerSecond"},
-    [OVER_BOUND_ALL] = {"maxFlowsOfAll",
+    [CONN_LIMIT_BOUND_ALL] = {"maxFlowsOfAll",
                         "the connections of all sandboxes are at the bound that they share "
                         "(network.maxFlowsOfAll, network.maxFlowsPerSecondOfAll)"},
 };
@@ -41,16 +41,16 @@ static bool net_addr_same(const struct net_addr *a, const struct net_addr *b)
 }
 
 /* An event for every sandbox that shares the network: the kernel does not know which one it was. */
-static void on_over(void *data, const struct over *o)
+static void on_over(void *data, const struct conn_limit_event *o)
 {
-    const struct over_watch *w = data;
+    const struct conn_limit *w = data;
     char detail[64];
 
     (void)snprintf(detail, sizeof(detail), "{\"limit\":\"%s\"}", bounds[o->bound].key);
     for (struct sandbox *s = w->sup->sandboxes; s != NULL; s = s->all.next) {
         if (s->state == SANDBOX_GONE || s->channel == NULL ||
-            (!net_addr_same(&s->net.place.box4, &o->from) &&
-             !net_addr_same(&s->net.place.box6, &o->from)))
+            (!net_addr_same(&s->net.place.sandbox4, &o->from) &&
+             !net_addr_same(&s->net.place.sandbox6, &o->from)))
             continue;
         log_warn("network", "sandbox=%s name=%s is refused new connections: %s", s->id,
                  sandbox_name(s), bounds[o->bound].text);
@@ -60,16 +60,16 @@ static void on_over(void *data, const struct over *o)
 
 static void on_over_readable(uv_poll_t *p, int status, int events)
 {
-    struct over_watch *w = p->data;
+    struct conn_limit *w = p->data;
 
     (void)status;
     (void)events;
-    over_read(w->fd, on_over, w);
+    conn_limit_read(w->fd, on_over, w);
 }
 
 static void on_poll_closed(uv_handle_t *h)
 {
-    struct over_watch *w = h->data;
+    struct conn_limit *w = h->data;
 
     (void)close(w->fd);
     free(w);
@@ -78,7 +78,7 @@ static void on_poll_closed(uv_handle_t *h)
 static void on_over_reply(void *data, int r, const struct launch_reply *reply, int fds[2],
                           const struct err *err)
 {
-    struct over_watch *w = data;
+    struct conn_limit *w = data;
 
     (void)reply;
     w->asking = false;
@@ -101,10 +101,10 @@ static void on_over_reply(void *data, int r, const struct launch_reply *reply, i
     (void)uv_poll_start(&w->poll, UV_READABLE, on_over_readable);
 }
 
-void over_watch_begin(struct supervisor *sup)
+void conn_limit_begin(struct supervisor *sup)
 {
     auto_buf struct buf b = BUF_INIT(0);
-    struct over_watch *w = sup->over;
+    struct conn_limit *w = sup->over;
 
     if (w == NULL) {
         w = sup->over = calloc(1, sizeof(*w));
@@ -115,12 +115,12 @@ void over_watch_begin(struct supervisor *sup)
     }
     if (w->asking || w->fd >= 0)
         return;
-    launch_begin(&b, LAUNCH_OVER);
+    launch_begin(&b, LAUNCH_CONN_LIMIT);
     if (launch_end(&b) == 0)
         w->asking = launcher_client_send_due(sup->launcher, &b, on_over_reply, w, NULL) == 0;
 }
 
-void over_watch_close(struct over_watch *w)
+void conn_limit_close(struct conn_limit *w)
 {
     if (w == NULL)
         return;

@@ -53,7 +53,7 @@ static void console_main_runs(struct sandbox *s, struct exec *main, bool adopted
     if (!s->spec->console)
         return;
     if (adopted)
-        console_adopt(s, main);
+        console_reattach(s, main);
     else
         console_begin(s, main);
 }
@@ -70,8 +70,8 @@ const struct sandbox_part sandbox_parts[] = {
               [PART_LET_GO] = net_sockets_close,
               [PART_FREED] = net_sockets_free}},
     {.name = "door",
-     .steps = {[STAGE_INIT] = door_start},
-     .told = {[PART_CLOSE] = door_close, [PART_LET_GO] = door_close, [PART_FREED] = door_free}},
+     .steps = {[STAGE_INIT] = loopback_forward_start},
+     .told = {[PART_CLOSE] = loopback_forward_close, [PART_LET_GO] = loopback_forward_close, [PART_FREED] = loopback_forward_free}},
     {.name = "ports",
      .steps = {[STAGE_PREPARE] = publish_start,
                [STAGE_MAIN] = publish_start,
@@ -87,7 +87,7 @@ const struct sandbox_part sandbox_parts[] = {
      .steps = {[STAGE_PREPARE] = volumes_prepare},
      .told = {[PART_CANCEL] = volumes_prepare_cancel, [PART_REMOVED] = volumes_sandbox_gone}},
     {.name = "networks", .check_spec = networks_check},
-    {.name = "trust", .steps = {[STAGE_INIT] = trust_start}, .env = trust_env},
+    {.name = "trust", .steps = {[STAGE_INIT] = trust_start}, .env = ca_bundle_env},
     {.name = "processes",
      .told = {[PART_TAKEN_UP] = process_load_all,
               [PART_MAIN_ENDED] = process_main_ended,

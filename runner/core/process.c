@@ -488,9 +488,9 @@ int process_delete(struct process *p, struct err *err)
     return 0;
 }
 
-void process_get_facts(const struct process *p, struct process_facts *ret)
+void process_get_info(const struct process *p, struct process_info *ret)
 {
-    *ret = (struct process_facts){.id = p->id,
+    *ret = (struct process_info){.id = p->id,
                                   .argv = p->argv,
                                   .pid = process_is_running(p) ? p->pid : 0,
                                   .state = p->state,

@@ -52,7 +52,7 @@ int process_kill(struct process *p, int signo, bool group, struct err *err);
 /* Forgets an ended one with its logs. -EBUSY while it runs. */
 int process_delete(struct process *p, struct err *err);
 
-struct process_facts {
+struct process_info {
     const char *id;
     char *const *argv;
     pid_t pid;
@@ -61,7 +61,7 @@ struct process_facts {
     bool timed_out;
     int64_t started_ms, finished_ms;
 };
-void process_get_facts(const struct process *p, struct process_facts *ret);
+void process_get_info(const struct process *p, struct process_info *ret);
 const char *process_state_name(enum process_state state);
 
 /*

@@ -28,7 +28,7 @@ struct held {
 };
 
 struct flow {
-    struct watch watch; /* first member */
+    struct fd_watch watch; /* first member */
     struct udp_port *port;
     struct flow *next, **link; /* in its bucket */
     struct sockaddr_storage peer;
@@ -45,9 +45,9 @@ struct flow {
 };
 
 struct udp_port {
-    struct watch watch; /* first member */
+    struct fd_watch watch; /* first member */
     struct sandbox *s;  /* borrowed: the sandbox closes this before it is freed */
-    struct poller *poller;
+    struct evloop *evloop;
     int fd; /* owned */
     uint16_t port;
     unsigned count;
@@ -123,7 +123,7 @@ static void on_flow_idle(struct deadline *d)
 
 static void flow_restart_idle(struct flow *f)
 {
-    deadline_set(f->port->poller, &f->idle, UDP_IDLE_MS, on_flow_idle);
+    deadline_set(f->port->evloop, &f->idle, UDP_IDLE_MS, on_flow_idle);
 }
 
 static void flow_hold(struct flow *f, const char *data, size_t len)
@@ -176,7 +176,7 @@ static void flow_refused(struct flow *f)
         flow_close(f);
 }
 
-static void on_sandbox_datagram(struct watch *w, unsigned events)
+static void on_sandbox_datagram(struct fd_watch *w, unsigned events)
 {
     struct flow *f = (struct flow *)(void *)w;
     struct udp_port *p = f->port;
@@ -212,7 +212,7 @@ static int flow_connect(struct flow *f)
     len = address_socket(&to, &name);
     if (connect(f->fd, (struct sockaddr *)(void *)&name, len) < 0)
         return -errno;
-    return watch_add(f->port->poller, &f->watch, f->fd, on_sandbox_datagram);
+    return watch_add(f->port->evloop, &f->watch, f->fd, on_sandbox_datagram);
 }
 
 static void on_launcher_socket(void *data, int r, const struct launch_reply *reply, int fds[2],
@@ -238,7 +238,7 @@ static void on_launcher_socket(void *data, int r, const struct launch_reply *rep
     if (f->family == 6)
         flow_settle(f);
     else
-        deadline_set(f->port->poller, &f->settle, UDP_SETTLE_MS, on_settle_deadline);
+        deadline_set(f->port->evloop, &f->settle, UDP_SETTLE_MS, on_settle_deadline);
 }
 
 static int flow_request_socket(struct flow *f)
@@ -337,7 +337,7 @@ static void port_forward_datagram(struct udp_port *p, const struct sockaddr_stor
         (void)send(f->fd, data, len, MSG_DONTWAIT);
 }
 
-static void on_port_datagram(struct watch *w, unsigned events)
+static void on_port_datagram(struct fd_watch *w, unsigned events)
 {
     struct udp_port *p = (struct udp_port *)(void *)w;
 
@@ -364,9 +364,9 @@ int udp_port_new(struct sandbox *s, int fd, uint16_t port, struct udp_port **ret
     if (p == NULL)
         return err_errno(err, -ENOMEM, "publish");
     p->s = s;
-    p->poller = gateway_poller(s->sup->gateway);
+    p->evloop = gateway_evloop(s->sup->gateway);
     p->port = port;
-    r = watch_add(p->poller, &p->watch, fd, on_port_datagram);
+    r = watch_add(p->evloop, &p->watch, fd, on_port_datagram);
     if (r < 0) {
         free(p);
         return err_errno(err, r, "publish");

@@ -237,7 +237,7 @@ static void published_finish(struct published_ports *all)
 
     if (again) {
         all->err = (struct err)ERR_NONE;
-        deadline_set(gateway_poller(s->sup->gateway), &all->again, PUBLISH_RETRY_MS,
+        deadline_set(gateway_evloop(s->sup->gateway), &all->again, PUBLISH_RETRY_MS,
                      on_published_again);
         return;
     }
@@ -276,7 +276,7 @@ static int published_use_socket(struct published *p, int fd, struct err *err)
     if (p->spec->udp)
         r = udp_port_new(p->all->s, fd, p->spec->port, &p->udp, err);
     else
-        r = listener_new(gateway_poller(g), fd, on_published_client, p, &p->listener, err);
+        r = listener_new(gateway_evloop(g), fd, on_published_client, p, &p->listener, err);
     p->open = r == 0;
     return r;
 }
@@ -325,7 +325,7 @@ static void published_ask_all(struct published_ports *all)
             (void)err_errno(&all->err, -ENOMEM, "publish");
     }
     if (--all->asking == 0)
-        deadline_set(gateway_poller(all->s->sup->gateway), &all->again, 1, on_published_not_asked);
+        deadline_set(gateway_evloop(all->s->sup->gateway), &all->again, 1, on_published_not_asked);
 }
 
 static struct published_ports *published_new(struct sandbox *s)

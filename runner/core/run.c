@@ -62,7 +62,7 @@ struct run {
     struct network network;
     struct host_rootfs *host; /* owned; NULL = not asked for */
     char id[ID_BYTES * 2 + 1];
-    struct launch_result box;
+    struct launch_result sandbox_id;
     struct run_watch watch;
     int use_fd; /* owned; of the store of images, or -1 */
     uv_loop_t loop;
@@ -75,7 +75,7 @@ struct run {
     struct stdio_sockets sockets; /* owned; of the command's stdio */
     bool output_open[3];
     bool started, exited, timed_out, hung_up, handles_open;
-    struct impatience impatience;
+    struct signal_escalation signal_escalation;
     int wait_status;
     int failure; /* negative errno when the command could not be started */
     int failure_status;
@@ -98,7 +98,7 @@ static void run_send_signal(struct run *r, int signo)
                              .id = MAIN_ID,
                              .value = signo};
 
-    (void)channel_send(r->box.control, &msg, NULL, 0); /* init gone: on_control_event says so */
+    (void)channel_send(r->sandbox_id.control, &msg, NULL, 0); /* init gone: on_control_event says so */
 }
 
 static void run_send_size(struct run *r)
@@ -108,7 +108,7 @@ static void run_send_size(struct run *r)
 
     terminal_size(&msg.rows, &msg.cols);
     if (r->spec->tty)
-        (void)channel_send(r->box.control, &msg, NULL, 0);
+        (void)channel_send(r->sandbox_id.control, &msg, NULL, 0);
 }
 
 static void on_overdue(uv_timer_t *h);
@@ -283,7 +283,7 @@ static void on_control_event(uv_poll_t *h, int status, int events)
     (void)status;
     (void)events;
     for (;;) {
-        n = channel_recv(r->box.control, MSG_DONTWAIT, &msg, fds, &count);
+        n = channel_recv(r->sandbox_id.control, MSG_DONTWAIT, &msg, fds, &count);
         if (n == -EAGAIN)
             return;
         if (n <= 0)
@@ -308,15 +308,15 @@ static void on_control_event(uv_poll_t *h, int status, int events)
 /* The third ends the command, the fourth does not even wait for that: the sandbox goes. */
 static void run_take_signal(struct run *r, int signo)
 {
-    unsigned times = impatience_note(&r->impatience, signo, clock_mono_ms());
+    unsigned times = signal_escalation_note(&r->signal_escalation, signo, clock_mono_ms());
     const char *again = r->terminal.fd >= 0 ? "\r" : "";
 
-    if (times > IMPATIENCE_TIMES) {
+    if (times > SIGNAL_ESCALATION_TIMES) {
         (void)err_set(r->err, -EINTR, "interrupted %u times: the sandbox was removed", times);
         run_fail(r, -EINTR, 128 + signo);
-    } else if (times == IMPATIENCE_TIMES) {
+    } else if (times == SIGNAL_ESCALATION_TIMES) {
         (void)fprintf(stderr, "rind: interrupted %d times: the command is killed\n%s",
-                      IMPATIENCE_TIMES, again);
+                      SIGNAL_ESCALATION_TIMES, again);
         run_send_signal(r, SIGKILL);
     } else {
         run_send_signal(r, signo);
@@ -440,7 +440,7 @@ static int run_start_sandbox(struct run *r)
         if (code == 0)
             code = launch_decode(request.data, request.len, &decoded, r->err);
         if (code == 0)
-            code = launcher_start(r->launcher, &decoded, &r->box, r->err);
+            code = launcher_start(r->launcher, &decoded, &r->sandbox_id, r->err);
         if (code != -EEXIST)
             break;
     }
@@ -505,7 +505,7 @@ static int run_start_command(struct run *r)
     code = stdio_sockets_make(msg.flags, &r->sockets);
     fds[0] = fd;
     if (code == 0)
-        code = channel_send(r->box.control, &msg, fds,
+        code = channel_send(r->sandbox_id.control, &msg, fds,
                             stdio_sockets_add(&r->sockets, msg.flags, fds, 1));
     for (int i = 0; i < 3; i++)
         if (r->sockets.inits[i] >= 0)
@@ -547,7 +547,7 @@ static void on_firewall_event(uv_poll_t *h, int status, int events)
 /* Nothing waits for these. */
 static int run_watch_firewall(struct run *r)
 {
-    const int fd = r->box.net.box4.family != 0 ? launcher_watch(r->launcher) : FD_NONE;
+    const int fd = r->sandbox_id.net.sandbox4.family != 0 ? launcher_watch(r->launcher) : FD_NONE;
     int n;
 
     if (fd < 0)
@@ -570,7 +570,7 @@ static int run_open_handles(struct run *r)
     n = uv_loop_init(&r->loop);
     if (n < 0)
         return n;
-    (void)uv_poll_init(&r->loop, &r->control, r->box.control);
+    (void)uv_poll_init(&r->loop, &r->control, r->sandbox_id.control);
     (void)uv_poll_init(&r->loop, &r->signals, r->signal_fd);
     (void)uv_timer_init(&r->loop, &r->timeout);
     (void)uv_timer_init(&r->loop, &r->hangup);
@@ -648,10 +648,10 @@ static int run_remove_sandbox(struct run *r)
     int n;
 
     stdio_sockets_close(&r->sockets);
-    if (r->box.control < 0)
+    if (r->sandbox_id.control < 0)
         return 0;
-    (void)close(r->box.control);
-    (void)close(r->box.pidfd);
+    (void)close(r->sandbox_id.control);
+    (void)close(r->sandbox_id.pidfd);
     n = launcher_kill(r->launcher, r->id, &err);
     run_watch_end(&r->watch); /* it has our locks, too */
     if (n == 0)
@@ -674,7 +674,7 @@ int core_run(const struct core_config *cfg, struct spec *spec, int *ret_status, 
         "/", NULL}; /* the user of this command is the owner and may mount what they can name */
     struct run r = {.spec = spec,
                     .err = err,
-                    .box = {.pidfd = FD_NONE, .control = FD_NONE},
+                    .sandbox_id = {.pidfd = FD_NONE, .control = FD_NONE},
                     .signal_fd = FD_NONE,
                     .use_fd = FD_NONE,
                     .watch = {.life_fd = FD_NONE},
@@ -706,7 +706,7 @@ int core_run(const struct core_config *cfg, struct spec *spec, int *ret_status, 
         *ret_status = run_status(&r);
     else
         *ret_status = r.failure_status;
-    if (r.launcher != NULL && r.box.control >= 0) {
+    if (r.launcher != NULL && r.sandbox_id.control >= 0) {
         run_explain_end(&r);
         (void)run_remove_sandbox(&r);
     }

@@ -21,7 +21,7 @@
 #include "launch/request.h"
 
 enum {
-    DEATH_LIMIT_MS = 10000, /* from the kill of init; then a warning is logged, and no more is
+    PIDFD_WAIT_LIMIT_MS = 10000, /* from the kill of init; then a warning is logged, and no more is
                                waited */
     END_AGAIN_MS = 50,      /* until the launcher is asked again to end it, */
     END_TRIES = 200,        /* and how often where init's death is not seen: ten seconds */
@@ -100,7 +100,7 @@ static void on_settled(void *data, bool late)
     struct sandbox *s = data;
 
     (void)late;
-    s->end.death = NULL;
+    s->end.pidfd_wait = NULL;
     sandbox_set_init(s, INIT_NONE);
     sandbox_stopped(s);
     sandbox_unref(s);
@@ -142,7 +142,7 @@ static void on_stop_reply(void *data, int r, const struct launch_reply *reply, i
         sandbox_emit(s, "oom", NULL);
     }
     if (r == 0 && fds[0] >= 0 &&
-        death_watch(s->sup->loop, fds[0], 0, on_settled, s, &s->end.death) == 0)
+        pidfd_wait_start(s->sup->loop, fds[0], 0, on_settled, s, &s->end.pidfd_wait) == 0)
         return; /* the reference is the watch's */
     /* A removal does not wait for them again: the launcher says whether it can. */
     sandbox_set_init(s, r == -EBUSY && s->state != SANDBOX_REMOVING ? INIT_UNKNOWN : INIT_NONE);
@@ -188,7 +188,7 @@ static void on_dead(void *data, bool late)
 {
     struct sandbox *s = data;
 
-    s->end.death = NULL;
+    s->end.pidfd_wait = NULL;
     if (late)
         log_warn("sandbox", "id=%s: its processes do not go away", s->id);
     sandbox_after_death(s, !late);
@@ -203,7 +203,7 @@ static void on_kill_reply(void *data, int r, const struct launch_reply *reply, i
 
     (void)reply;
     if (r == 0)
-        r = death_watch(s->sup->loop, fds[0], DEATH_LIMIT_MS, on_dead, s, &s->end.death);
+        r = pidfd_wait_start(s->sup->loop, fds[0], PIDFD_WAIT_LIMIT_MS, on_dead, s, &s->end.pidfd_wait);
     if (r == 0)
         return; /* the reference is the watch's */
     if (r != -ENOENT && r != -ECANCELED)
@@ -229,11 +229,11 @@ static int sandbox_send_end(struct sandbox *s, int pidfd, struct err *err)
     int r;
 
     if (pidfd < 0 ||
-        death_watch(s->sup->loop, pidfd, DEATH_LIMIT_MS, on_dead, s, &s->end.death) < 0)
+        pidfd_wait_start(s->sup->loop, pidfd, PIDFD_WAIT_LIMIT_MS, on_dead, s, &s->end.pidfd_wait) < 0)
         return sandbox_send_kill(s, err);
     r = sandbox_send_verb(s, LAUNCH_END, on_end_reply, err);
     if (r < 0)
-        death_close(take(s->end.death));
+        pidfd_wait_close(take(s->end.pidfd_wait));
     else
         sandbox_ref(s); /* the watch's */
     return r;

@@ -55,9 +55,9 @@ struct supervisor *sandbox_supervisor(const struct sandbox *s)
     return s->sup;
 }
 
-void sandbox_get_facts(const struct sandbox *s, struct sandbox_facts *ret)
+void sandbox_get_info(const struct sandbox *s, struct sandbox_info *ret)
 {
-    *ret = (struct sandbox_facts){
+    *ret = (struct sandbox_info){
         .created_ms = s->made.ms,
         .started_ms = s->run.started_ms,
         .finished_ms = s->exit.finished_ms,
@@ -69,7 +69,7 @@ void sandbox_get_facts(const struct sandbox *s, struct sandbox_facts *ret)
         .pid = s->run.main != NULL ? exec_pid(s->run.main) : 0,
         .restarts = s->restart.count,
         .error = s->error,
-        .net = s->channel != NULL && s->net.place.box4.family != 0 ? &s->net.place : NULL,
+        .net = s->channel != NULL && s->net.place.sandbox4.family != 0 ? &s->net.place : NULL,
         .net_closed = s->channel != NULL && s->net.closed[0] != '\0' ? s->net.closed : NULL};
 }
 

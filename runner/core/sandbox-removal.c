@@ -99,7 +99,7 @@ static void on_taken_up(void *data, int r, const struct launch_reply *reply, int
 /* A broken sandbox may have an init. The launcher, which has to know it for that, ends it. */
 static bool sandbox_end_unknown(struct sandbox *s)
 {
-    (void)sandbox_send_verb(s, LAUNCH_ADOPT, on_taken_up, NULL);
+    (void)sandbox_send_verb(s, LAUNCH_REATTACH, on_taken_up, NULL);
     return sandbox_send_kill(s, NULL) == 0;
 }
 

@@ -410,7 +410,7 @@ int sandbox_request(struct buf *b, const char *id, const struct spec *spec,
                                                    .bytes = (uint64_t)spec->tmpfs[i].bytes});
     /* Where nothing can be written, the certificates have a place of their own. */
     if (spec->read_only && spec->egress != NULL && spec->egress->trust)
-        launch_put_tmpfs(b, &(struct launch_tmpfs){.target = TRUST_DIR, .bytes = TRUST_BYTES});
+        launch_put_tmpfs(b, &(struct launch_tmpfs){.target = CA_BUNDLE_DIR, .bytes = CA_BUNDLE_BYTES});
     launch_put(b, TAG_FILTER, 0, ready->filter.insns, ready->filter.count * 8);
     r = launch_end(b);
     return r < 0 ? err_set(err, r, "the request is larger than %d bytes", LAUNCH_SIZE_MAX) : 0;

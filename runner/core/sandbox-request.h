@@ -10,8 +10,8 @@ struct ready_policy;
 struct spec;
 
 /* Where the egress CA is put in a sandbox that asks for it (trust.h), and room for it. */
-#define TRUST_DIR "/etc/rind"
-enum { TRUST_BYTES = 16 << 20 };
+#define CA_BUNDLE_DIR "/etc/rind"
+enum { CA_BUNDLE_BYTES = 16 << 20 };
 
 /* The sandbox whose network is shared, and its host name; owner: the id that the network was made
  * for. */

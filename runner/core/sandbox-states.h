@@ -84,8 +84,8 @@ enum init_phase {
     INIT_UNKNOWN,   /* processes of an earlier run may be left: the launcher kills them first */
     INIT_PREPARING, /* before the first start: ports are opened, volumes made */
     INIT_LAUNCHING, /* LAUNCH_START is under way, or its network is being set up */
-    INIT_ADOPTING,  /* LAUNCH_ADOPT is under way */
-    INIT_RETRYING,  /* LAUNCH_ADOPT is sent again soon */
+    INIT_ADOPTING,  /* LAUNCH_REATTACH is under way */
+    INIT_RETRYING,  /* LAUNCH_REATTACH is sent again soon */
     INIT_LISTING,   /* init has been asked what runs (LIST) */
     INIT_RUNNING,
     INIT_ENDING, /* LAUNCH_END or LAUNCH_KILL, the death, LAUNCH_STOP are under way */

@@ -366,28 +366,28 @@ int sandbox_pause(struct sandbox *s, sandbox_cb cb, void *data, struct err *err)
 
     if (r < 0)
         return r;
-    if (s->hold.readers == 0)
+    if (s->freeze_ref.readers == 0)
         sandbox_unheld(s); /* of a pause that failed */
     return freeze_begin(s, true, true, cb, data, err);
 }
 
-int sandbox_hold(struct sandbox *s, sandbox_cb cb, void *data, struct err *err)
+int sandbox_freeze_for_ref(struct sandbox *s, sandbox_cb cb, void *data, struct err *err)
 {
     int r = sandbox_check(s, REQ_PAUSE, err);
 
     if (r < 0)
         return r;
     /* Before anything is frozen: a daemon that finds it so lets it go on. */
-    s->hold.phase = HOLD_KEPT;
+    s->freeze_ref.phase = HOLD_KEPT;
     sandbox_save_state(s);
     return freeze_begin(s, true, false, cb, data, err);
 }
 
 void sandbox_unheld(struct sandbox *s)
 {
-    if (s->hold.phase == HOLD_NONE)
+    if (s->freeze_ref.phase == HOLD_NONE)
         return;
-    s->hold.phase = HOLD_NONE;
+    s->freeze_ref.phase = HOLD_NONE;
     sandbox_save_state(s);
 }
 

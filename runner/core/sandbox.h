@@ -114,7 +114,7 @@ enum sandbox_state sandbox_get_state(const struct sandbox *s);
 struct supervisor *sandbox_supervisor(const struct sandbox *s);
 
 /* Facts that inspect shows beside the spec. */
-struct sandbox_facts {
+struct sandbox_info {
     int64_t created_ms, started_ms, finished_ms; /* since the epoch; 0 = never */
     int exit_code;                               /* of the last run; -1 = none yet */
     bool oom_killed;
@@ -126,6 +126,6 @@ struct sandbox_facts {
     const struct net_place *net; /* NULL: it has no addresses, or does not run */
     const char *net_closed;      /* why nothing reaches it nor leaves it; NULL: it is open */
 };
-void sandbox_get_facts(const struct sandbox *s, struct sandbox_facts *ret);
+void sandbox_get_info(const struct sandbox *s, struct sandbox_info *ret);
 /* Its limits: the policy's, and those of its spec. */
 struct limits sandbox_limits(const struct sandbox *s);

@@ -34,7 +34,7 @@ enum hold_phase {
     HOLD_THAWING, /* the last reader has ended it, and the sandbox does not run yet; stored too */
 };
 
-struct sandbox_hold {
+struct sandbox_freeze_for_ref {
     enum hold_phase phase;
     unsigned readers; /* of its files, while it is paused for that */
 };
@@ -92,7 +92,7 @@ struct sandbox_restart {
 
 /* The end of a run, and a removal: sandbox-end.c, sandbox-removal.c. */
 struct sandbox_end {
-    struct death *death; /* owned; waits for init's, or what follows a stop, with a reference of
+    struct pidfd_wait *pidfd_wait; /* owned; waits for init's, or what follows a stop, with a reference of
                             the sandbox */
     unsigned tries;      /* of LAUNCH_STOP that are left */
     unsigned release_tries;
@@ -127,7 +127,7 @@ struct sandbox_part_data {
     struct console *console;           /* owned; NULL = not needed so far */
     struct exposure *exposures;        /* owned, by port */
     struct published_ports *published; /* owned; NULL = never opened (publish.c) */
-    struct door *door;                 /* owned; NULL: there is none */
+    struct fwd *fwd;                 /* owned; NULL: there is none */
     struct net_sockets *net_sockets;   /* owned; NULL = never asked for */
     struct {
         struct sandbox_egress *open;  /* owned; NULL = what it sends is not looked at */
@@ -168,7 +168,7 @@ struct sandbox {
     struct sandbox_exit exit;
     struct sandbox_restart restart;
     struct sandbox_end end;
-    struct sandbox_hold hold;
+    struct sandbox_freeze_for_ref freeze_ref;
     struct sandbox_net net;
     struct sandbox_execs execs;
     struct sandbox_waiters waiters;
@@ -214,7 +214,7 @@ int sandbox_send_verb(struct sandbox *s, enum launch_verb verb, launch_cb cb, st
 
 /* sandbox-verbs.c */
 /* As sandbox_pause and sandbox_resume, for readers of its files (hold.h) and not for a client. */
-int sandbox_hold(struct sandbox *s, sandbox_cb cb, void *data, struct err *err);
+int sandbox_freeze_for_ref(struct sandbox *s, sandbox_cb cb, void *data, struct err *err);
 int sandbox_let_go(struct sandbox *s, sandbox_cb cb, void *data, struct err *err);
 /* A pause, if there is one, does not belong to readers any more. */
 void sandbox_unheld(struct sandbox *s);
@@ -305,7 +305,7 @@ void exec_tell_owner(struct exec *e);
 bool exec_any_counts(const struct sandbox *s);
 /* Makes an exec that an earlier supervisor started and that init still knows. NULL on OOM, and for
  * an ended exec that is not kept. */
-struct exec *exec_adopt(struct sandbox *s, uint64_t id, uint32_t flags, int value, bool ended);
+struct exec *exec_reattach(struct sandbox *s, uint64_t id, uint32_t flags, int value, bool ended);
 /* Init is gone: everything that ran has been killed. */
 void exec_all_lost(struct sandbox *s);
 /* A background process's, not the main one's. */

@@ -46,7 +46,7 @@ struct table_wait;
 
 /* A client of the ingress, until it is joined. */
 struct ingress {
-    struct watch watch; /* first */
+    struct fd_watch watch; /* first */
     struct sidecar *sidecar;
     struct ingress *next, **link;
     enum ingress_phase phase;
@@ -70,9 +70,9 @@ struct sidecar {
     unsigned count;
 };
 
-static struct poller *poller_of(const struct sidecar *c)
+static struct evloop *evloop_of(const struct sidecar *c)
 {
-    return gateway_poller(c->egress->s->sup->gateway);
+    return gateway_evloop(c->egress->s->sup->gateway);
 }
 
 /* ---- the end of a client ---- */
@@ -113,7 +113,7 @@ static void answer(struct ingress *i, const char *status, const char *type, cons
         (void)send(i->fd, out.data, out.len, MSG_DONTWAIT | MSG_NOSIGNAL);
     (void)shutdown(i->fd, SHUT_WR);
     i->phase = INGRESS_LINGER;
-    deadline_set(poller_of(i->sidecar), &i->clock, INGRESS_LINGER_MS, on_late);
+    deadline_set(evloop_of(i->sidecar), &i->clock, INGRESS_LINGER_MS, on_late);
 }
 
 static void refuse(struct ingress *i, const char *status, const char *why)
@@ -290,7 +290,7 @@ static void put_egress(struct ingress *i)
         return;
     }
     c->now = now;
-    egress_box_sidecar(c->egress->box, &now, names);
+    egress_ctx_sidecar(c->egress->ctx, &now, names);
     if (now.internet != c->egress->lets_out)
         change_table(i, now.internet);
     else
@@ -385,7 +385,7 @@ static void linger_more(struct ingress *i)
         ingress_free(i);
 }
 
-static void on_event(struct watch *w, unsigned events)
+static void on_event(struct fd_watch *w, unsigned events)
 {
     struct ingress *i = (struct ingress *)(void *)w;
 
@@ -404,7 +404,7 @@ static void on_client(void *data, int fd, const struct sockaddr *peer)
     struct ingress *i = c->count < INGRESS_MAX ? calloc(1, sizeof(*i)) : NULL;
 
     (void)peer;
-    if (i == NULL || watch_add(poller_of(c), &i->watch, fd, on_event) < 0) {
+    if (i == NULL || watch_add(evloop_of(c), &i->watch, fd, on_event) < 0) {
         free(i);
         (void)close(fd);
         return;
@@ -418,7 +418,7 @@ static void on_client(void *data, int fd, const struct sockaddr *peer)
         i->next->link = &i->next;
     c->clients = i;
     c->count++;
-    deadline_set(poller_of(c), &i->clock, INGRESS_MS, on_late);
+    deadline_set(evloop_of(c), &i->clock, INGRESS_MS, on_late);
 }
 
 /* ---- starting ---- */
@@ -453,7 +453,7 @@ static int use_socket(struct sidecar *c, int fd, struct err *err)
         !address_from_socket((struct sockaddr *)(void *)&name, &at))
         return err_set(err, -EPROTO, "sidecar: no address");
     c->port = at.port;
-    return listener_new(poller_of(c), fd, on_client, c, &c->listener, err);
+    return listener_new(evloop_of(c), fd, on_client, c, &c->listener, err);
 }
 
 static void on_socket(void *data, int r, const struct launch_reply *reply, int fds[2],
@@ -579,7 +579,7 @@ int sidecar_start(struct sandbox *s, const struct sidecar_config *config, sideca
     (void)snprintf(c->now.handler, sizeof(c->now.handler), "127.0.0.1:%u", config->egress_port);
     s->parts.egress.open->sidecar = c;
     s->parts.egress.open->sidecar_ops = &sidecar_ops;
-    egress_box_sidecar(s->parts.egress.open->box, &c->now, NULL);
+    egress_ctx_sidecar(s->parts.egress.open->ctx, &c->now, NULL);
     return 0;
 }
 

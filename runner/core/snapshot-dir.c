@@ -33,7 +33,7 @@ struct dir_snapshot {
     char volume[VOLUME_NAME_MAX + 1];
     volume_cb cb;
     void *data;
-    struct hold hold;
+    struct freeze_ref freeze_ref;
     int r;
     struct err err;
 };
@@ -72,7 +72,7 @@ static void on_sandbox_resumed(void *data, int r, const struct err *err)
 {
     struct dir_snapshot *p = data;
 
-    hold_gone_on(&p->hold, r);
+    freeze_ref_thawed(&p->freeze_ref, r);
     if (r < 0)
         log_warn("snapshot", "id=%s resume: %s, going on", p->s->id, err != NULL ? err->msg : "");
     after_files(p);
@@ -85,7 +85,7 @@ static void on_volume_filled(void *data, int r, const struct err *err)
     p->r = r;
     if (r < 0)
         p->err = *err;
-    if (!hold_end(&p->hold, on_sandbox_resumed, p))
+    if (!freeze_ref_put(&p->freeze_ref, on_sandbox_resumed, p))
         after_files(p);
 }
 
@@ -122,7 +122,7 @@ static void on_sandbox_paused(void *data, int r, const struct err *err)
         on_volume_filled(p, r, err);
         return;
     }
-    hold_paused(&p->hold);
+    freeze_ref_frozen(&p->freeze_ref);
     dir_snapshot_begin(p);
 }
 
@@ -138,7 +138,7 @@ static void on_volume_made(void *data, int r, struct volume_entry *v, const stru
         return;
     }
     (void)strncpy(p->volume, volume_name(v), VOLUME_NAME_MAX);
-    r = hold_begin(&p->hold, p->s, on_sandbox_paused, p, &own);
+    r = freeze_ref_get(&p->freeze_ref, p->s, on_sandbox_paused, p, &own);
     if (r < 0)
         on_volume_filled(p, r, &own);
     else if (r > 0)
@@ -184,7 +184,7 @@ int sandbox_snapshot_dir(struct sandbox *s, const char *dir, const char *name,
         p->client = fcntl(creator->fd, F_DUPFD_CLOEXEC, 3);
     r = p->dir == NULL
             ? err_errno(err, -ENOMEM, "snapshot")
-            : volume_create(s->sup, &(struct volume_wish){.name = name, .labels = labels}, creator,
+            : volume_create(s->sup, &(struct volume_params){.name = name, .labels = labels}, creator,
                             on_volume_made, p, err);
     if (r == 0) {
         sandbox_ref(s);

@@ -32,7 +32,7 @@ struct snapshot {
     char *name, *message, *author; /* owned */
     char **changes;                /* owned, NULL-terminated; first what the spec says */
     bool pause;
-    struct hold hold;
+    struct freeze_ref freeze_ref;
     struct image_blob *blob; /* owned */
     struct image_worker *worker;
     int r;
@@ -100,7 +100,7 @@ static void on_resumed(void *data, int r, const struct err *err)
 {
     struct snapshot *p = data;
 
-    hold_gone_on(&p->hold, r);
+    freeze_ref_thawed(&p->freeze_ref, r);
     if (r < 0)
         log_warn("snapshot", "id=%s resume: %s, going on", p->s->id, err != NULL ? err->msg : "");
     after_files(p);
@@ -108,7 +108,7 @@ static void on_resumed(void *data, int r, const struct err *err)
 
 static void go_on(struct snapshot *p)
 {
-    if (!hold_end(&p->hold, on_resumed, p))
+    if (!freeze_ref_put(&p->freeze_ref, on_resumed, p))
         after_files(p);
 }
 
@@ -171,7 +171,7 @@ static void on_paused(void *data, int r, const struct err *err)
         finish(p, r, NULL, err);
         return;
     }
-    hold_paused(&p->hold);
+    freeze_ref_frozen(&p->freeze_ref);
     begin_packing(p);
 }
 
@@ -185,7 +185,7 @@ static void on_blob(void *data, int r, struct image_blob *blob, const struct err
         finish(p, r, NULL, err);
         return;
     }
-    r = p->pause ? hold_begin(&p->hold, p->s, on_paused, p, &own) : 1;
+    r = p->pause ? freeze_ref_get(&p->freeze_ref, p->s, on_paused, p, &own) : 1;
     if (r < 0)
         finish(p, r, NULL, &own);
     else if (r > 0)

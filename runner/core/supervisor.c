@@ -83,7 +83,7 @@ int supervisor_new(const struct supervisor_config *config, struct supervisor **r
         return err_errno(err, -ENOMEM, "supervisor");
     *s = (struct supervisor){.loop = config->loop,
                              .parts = sandbox_parts,
-                             .screen = &door_screen,
+                             .screen = &loopback_forward_screen,
                              .on_taken_up = on_taken_up,
                              .policies = config->policies,
                              .limits = config->limits,
@@ -122,7 +122,7 @@ int supervisor_new(const struct supervisor_config *config, struct supervisor **r
     if (r == 0)
         r = networks_open(s, err);
     if (r == 0)
-        r = supervisor_adopt(s, err);
+        r = supervisor_reattach(s, err);
     if (r == 0)
         r = volumes_load(s, err);
     *ret = s; /* half made on failure: closed and freed like a whole one */
@@ -164,7 +164,7 @@ static bool supervisor_end_sandbox(struct supervisor *s, struct sandbox *sb)
 
 bool supervisor_end_sandboxes(struct supervisor *s, void (*on_ended)(void *data), void *data)
 {
-    if (s->stopping || s->adopting > 0)
+    if (s->stopping || s->reattaching > 0)
         return false;
     s->ending = true;
     s->on_ended = on_ended;
@@ -196,7 +196,7 @@ void supervisor_close(struct supervisor *s)
     launcher_client_close(s->launcher);
     images_close(s->images);
     s->images = NULL;
-    leftovers_close(s);
+    orphans_close(s);
     volumes_free(take(s->volumes));
     networks_close(take(s->networks));
     for (struct sandbox *sb = s->sandboxes, *next; sb != NULL; sb = next) {
@@ -213,8 +213,8 @@ void supervisor_close(struct supervisor *s)
     s->store = NULL;
     log_watch_close(s->log_watch);
     s->log_watch = NULL;
-    over_watch_close(take(s->over));
-    closed_watch_close(take(s->closed));
+    conn_limit_close(take(s->over));
+    net_failsafe_close(take(s->closed));
 }
 
 void supervisor_free(struct supervisor *s)

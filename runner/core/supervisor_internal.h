@@ -9,7 +9,7 @@
 #include "core/services.h"
 #include "gateway/preview.h"
 
-struct closed_watch;
+struct net_failsafe;
 struct err;
 struct leftover;
 struct gateway;
@@ -18,7 +18,7 @@ struct log_watch;
 struct networks;
 struct egress_service;
 struct launcher_client;
-struct over_watch;
+struct conn_limit;
 struct publish_screen;
 struct sandbox;
 struct sandbox_part;
@@ -33,8 +33,8 @@ struct supervisor {
     struct events *events;
     struct store *store;
     struct log_watch *log_watch;
-    struct over_watch *over;     /* owned; NULL until a sandbox has a network */
-    struct closed_watch *closed; /* the same */
+    struct conn_limit *over;     /* owned; NULL until a sandbox has a network */
+    struct net_failsafe *closed; /* the same */
     struct gateway *gateway;
     struct images *images;
     struct volumes *volumes;             /* owned */
@@ -48,7 +48,7 @@ struct supervisor {
     struct sandbox *sandboxes, **sandboxes_end; /* in the order of their making */
     struct sandbox *by_id[SANDBOX_BUCKETS], *by_name[SANDBOX_BUCKETS];
     struct sandbox *sharing;    /* few, or none: what ends is looked for in it */
-    struct leftover *leftovers; /* owned */
+    struct leftover *orphans; /* owned */
     unsigned count;
     unsigned spare_sockets; /* that are kept ready, of all sandboxes (net-socket.c) */
     unsigned udp_flows;     /* of all published ports (publish-udp.c), */
@@ -57,7 +57,7 @@ struct supervisor {
     int dir_fd, shim_fd;    /* owned */
     int stage[2];           /* owned; see supervisor_stage */
     const char *tree;       /* borrowed */
-    unsigned adopting;      /* answers of LAUNCH_ADOPT that are awaited at the start */
+    unsigned reattaching;      /* answers of LAUNCH_REATTACH that are awaited at the start */
     bool stopping;
     bool ending;     /* supervisor_end_sandboxes has been called: nothing is started again */
     unsigned to_end; /* sandboxes that it waits for */
@@ -71,6 +71,6 @@ struct supervisor {
 };
 
 /* adopt.c: takes up what earlier supervisors have left, then calls on_taken_up. */
-int supervisor_adopt(struct supervisor *sup, struct err *err);
+int supervisor_reattach(struct supervisor *sup, struct err *err);
 /* One of the answers that `adopting` counts: the last one calls on_taken_up. */
 void supervisor_taken_up(struct supervisor *sup);

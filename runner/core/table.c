@@ -114,8 +114,8 @@ void sandbox_forget(struct sandbox *s)
         return;
     table_drop(s);
     (void)sandbox_set_state(s, EV_FORGOTTEN);
-    if (s->end.death != NULL) {
-        death_close(take(s->end.death));
+    if (s->end.pidfd_wait != NULL) {
+        pidfd_wait_close(take(s->end.pidfd_wait));
         sandbox_unref(s);
     }
     sandbox_parts_tell(s, PART_FORGOTTEN); /* they hold execs, and execs hold the sandbox */
@@ -162,7 +162,7 @@ static void on_undone(void *data, int r, const struct err *err)
     (void)err; /* the first failure is what matters */
     /* A creation that cannot be undone now leaves no sandbox all the same. */
     if (r < 0 && r != -ECANCELED && r != -EPIPE && c->s->state != SANDBOX_GONE) {
-        leftovers_add(c->s->sup, c->s->id, NULL);
+        orphans_add(c->s->sup, c->s->id, NULL);
         sandbox_forget(c->s);
     }
     creation_done(c, c->r, &c->err);

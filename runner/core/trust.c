@@ -20,12 +20,12 @@
 #include "proto/file-msg.h"
 
 static const char *const variables[] = {
-    "SSL_CERT_FILE=" TRUST_DIR "/ca-bundle.pem", /* OpenSSL, Go */
-    "CURL_CA_BUNDLE=" TRUST_DIR "/ca-bundle.pem",
-    "GIT_SSL_CAINFO=" TRUST_DIR "/ca-bundle.pem",
-    "REQUESTS_CA_BUNDLE=" TRUST_DIR "/ca-bundle.pem", /* Python's requests and pip */
-    "NODE_EXTRA_CA_CERTS=" TRUST_DIR "/ca.pem",       /* beside its own */
-    "JAVA_TOOL_OPTIONS=-Djavax.net.ssl.trustStore=" TRUST_DIR
+    "SSL_CERT_FILE=" CA_BUNDLE_DIR "/ca-bundle.pem", /* OpenSSL, Go */
+    "CURL_CA_BUNDLE=" CA_BUNDLE_DIR "/ca-bundle.pem",
+    "GIT_SSL_CAINFO=" CA_BUNDLE_DIR "/ca-bundle.pem",
+    "REQUESTS_CA_BUNDLE=" CA_BUNDLE_DIR "/ca-bundle.pem", /* Python's requests and pip */
+    "NODE_EXTRA_CA_CERTS=" CA_BUNDLE_DIR "/ca.pem",       /* beside its own */
+    "JAVA_TOOL_OPTIONS=-Djavax.net.ssl.trustStore=" CA_BUNDLE_DIR
     "/cacerts.jks -Djavax.net.ssl.trustStoreType=JKS "
     "-Djavax.net.ssl.trustStorePassword=changeit",
     NULL,
@@ -38,9 +38,9 @@ static const char *const bundles[] = {"/etc/ssl/certs/ca-certificates.crt",
 
 enum { BUNDLES = sizeof(bundles) / sizeof(bundles[0]), TAR_BLOCK = 512 };
 
-struct trust {
+struct ca_bundle {
     struct sandbox *s; /* a reference */
-    trust_cb *cb;
+    ca_bundle_cb *cb;
     struct file_op *op;
     unsigned at; /* of bundles */
     bool too_long;
@@ -49,20 +49,20 @@ struct trust {
     size_t sent;
 };
 
-bool trust_wanted(const struct sandbox *s)
+bool ca_bundle_wanted(const struct sandbox *s)
 {
     return s->spec->egress != NULL && s->spec->egress->trust;
 }
 
-const char *const *trust_env(const struct sandbox *s)
+const char *const *ca_bundle_env(const struct sandbox *s)
 {
-    return trust_wanted(s) ? variables : NULL;
+    return ca_bundle_wanted(s) ? variables : NULL;
 }
 
-static void trust_finish(struct trust *t, int r, const struct err *err)
+static void trust_finish(struct ca_bundle *t, int r, const struct err *err)
 {
     struct sandbox *s = t->s;
-    trust_cb *cb = t->cb;
+    ca_bundle_cb *cb = t->cb;
 
     buf_done(&t->bundle);
     buf_done(&t->tar);
@@ -104,7 +104,7 @@ static int tar_add_file(struct buf *tar, const char *name, const char *data, siz
     return r < 0 ? r : buf_append(tar, zero, (TAR_BLOCK - len % TAR_BLOCK) % TAR_BLOCK);
 }
 
-static int trust_make_archive(struct trust *t, struct err *err)
+static int trust_make_archive(struct ca_bundle *t, struct err *err)
 {
     static const char zero[2 * TAR_BLOCK];
     const char *ca = egress_ca(t->s->sup, err);
@@ -132,7 +132,7 @@ static int trust_make_archive(struct trust *t, struct err *err)
 
 /* ---- writing ---- */
 
-static void trust_feed(struct trust *t)
+static void trust_feed(struct ca_bundle *t)
 {
     while (t->sent < t->tar.len) {
         size_t n = t->tar.len - t->sent;
@@ -154,7 +154,7 @@ static void on_drain(void *data)
 /* The directory is open. */
 static void on_frame(void *data, const struct frame *f)
 {
-    struct trust *t = data;
+    struct ca_bundle *t = data;
 
     if (f->kind == FRAME_DATA && t->sent == 0)
         trust_feed(t);
@@ -169,7 +169,7 @@ static void on_written(void *data, int r, const struct err *err)
     trust_finish(data, r, &own);
 }
 
-static int trust_write_files(struct trust *t, struct err *err)
+static int trust_write_files(struct ca_bundle *t, struct err *err)
 {
     static const char *const argv[] = {"rind-tar-in", "/etc", "--no-owners", NULL};
     static const struct file_request request = {.argv = argv,
@@ -186,11 +186,11 @@ static int trust_write_files(struct trust *t, struct err *err)
 
 /* ---- reading ---- */
 
-static int trust_read_next(struct trust *t, struct err *err);
+static int trust_read_next(struct ca_bundle *t, struct err *err);
 
 static bool on_bytes(void *data, const void *bytes, size_t len)
 {
-    struct trust *t = data;
+    struct ca_bundle *t = data;
 
     if (buf_append(&t->bundle, bytes, len) < 0)
         t->too_long = true;
@@ -199,7 +199,7 @@ static bool on_bytes(void *data, const void *bytes, size_t len)
 
 static void on_read(void *data, int r, const struct err *err)
 {
-    struct trust *t = data;
+    struct ca_bundle *t = data;
     struct err own = ERR_NONE;
 
     (void)err;
@@ -217,7 +217,7 @@ static void on_read(void *data, int r, const struct err *err)
         trust_finish(t, r, &own);
 }
 
-static int trust_read_next(struct trust *t, struct err *err)
+static int trust_read_next(struct ca_bundle *t, struct err *err)
 {
     const char *argv[] = {"rind-read", t->at < BUNDLES ? bundles[t->at] : "", NULL};
     const struct file_request request = {.argv = argv,
@@ -232,14 +232,14 @@ static int trust_read_next(struct trust *t, struct err *err)
     return file_op_start(t->s, &request, &events, t, &t->op, err);
 }
 
-int trust_place(struct sandbox *s, trust_cb *cb, struct err *err)
+int ca_bundle_place(struct sandbox *s, ca_bundle_cb *cb, struct err *err)
 {
-    struct trust *t = calloc(1, sizeof(*t));
+    struct ca_bundle *t = calloc(1, sizeof(*t));
     int r;
 
     if (t == NULL)
         return err_errno(err, -ENOMEM, "egress.trust");
-    *t = (struct trust){.s = s,
+    *t = (struct ca_bundle){.s = s,
                         .cb = cb,
                         .bundle = BUF_INIT(TRUSTSTORE_MAX / 2),
                         .tar = BUF_INIT((size_t)4 * TRUSTSTORE_MAX)};
@@ -253,5 +253,5 @@ int trust_place(struct sandbox *s, trust_cb *cb, struct err *err)
 
 int trust_start(struct sandbox *s, struct err *err)
 {
-    return trust_wanted(s) ? trust_place(s, sandbox_part_done, err) : 1;
+    return ca_bundle_wanted(s) ? ca_bundle_place(s, sandbox_part_done, err) : 1;
 }

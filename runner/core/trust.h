@@ -12,13 +12,13 @@
 struct err;
 struct sandbox;
 
-typedef void trust_cb(struct sandbox *s, int r, const struct err *err);
+typedef void ca_bundle_cb(struct sandbox *s, int r, const struct err *err);
 
-bool trust_wanted(const struct sandbox *s);
+bool ca_bundle_wanted(const struct sandbox *s);
 /* Writes the files, in a sandbox whose init runs: cb follows once, unless this fails. Each start
  * writes them anew. */
-int trust_place(struct sandbox *s, trust_cb *cb, struct err *err);
+int ca_bundle_place(struct sandbox *s, ca_bundle_cb *cb, struct err *err);
 /* The same as a step of a start, where it is wanted; part_step. */
 int trust_start(struct sandbox *s, struct err *err);
 /* The variables: "NAME=value", ended by NULL; or NULL where it is not wanted. */
-const char *const *trust_env(const struct sandbox *s);
+const char *const *ca_bundle_env(const struct sandbox *s);

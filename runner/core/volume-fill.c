@@ -27,7 +27,7 @@ struct volume_filling {
     struct buf request; /* owned */
     int client;         /* owned, or FD_NONE */
     int report;         /* owned; pipe from the filling process, or FD_NONE */
-    struct death *death;
+    struct pidfd_wait *pidfd_wait;
     uv_timer_t retry;
     unsigned tries;
     bool asking, dropped;
@@ -43,7 +43,7 @@ static void on_timer_closed(uv_handle_t *h)
 
 static void filling_free(struct volume_filling *f)
 {
-    death_close(take(f->death));
+    pidfd_wait_close(take(f->pidfd_wait));
     if (f->report >= 0)
         (void)close(
             take_fd(&f->report)); /* EOF tells the filling process that its result is not wanted */
@@ -99,7 +99,7 @@ static void on_filler_ended(void *data, bool late)
     struct err err = ERR_NONE;
     int r;
 
-    f->death = NULL;
+    f->pidfd_wait = NULL;
     r = late ? err_set(&err, -ETIMEDOUT, "fill the volume: it takes longer than an hour")
              : volume_result(f->report, &err);
     filling_finish(f, r, &err);
@@ -135,7 +135,7 @@ static void on_launcher_reply(void *data, int r, const struct launch_reply *repl
         return;
     }
     if (r == 0 && fds[0] >= 0) {
-        r = death_watch(f->sup->loop, fds[0], FILL_LIMIT_MS, on_filler_ended, f, &f->death);
+        r = pidfd_wait_start(f->sup->loop, fds[0], FILL_LIMIT_MS, on_filler_ended, f, &f->pidfd_wait);
         if (r == 0) {
             f->report = take_fd(&fds[1]);
             return;

@@ -58,7 +58,7 @@ int volumes_new(struct supervisor *sup, struct err *err)
 
 static void entry_free(struct volume_entry *e)
 {
-    death_close(e->making);
+    pidfd_wait_close(e->making);
     if (e->report >= 0)
         (void)close(e->report);
     volume_record_done(&e->record);
@@ -416,7 +416,7 @@ static void on_launcher_made(void *data, int r, const struct launch_reply *reply
     (void)reply;
     if (r == 0 && fds[0] >= 0) {
         /* The process exits by itself within that time, unless it hangs in the kernel. */
-        r = death_watch(e->volumes->sup->loop, fds[0],
+        r = pidfd_wait_start(e->volumes->sup->loop, fds[0],
                         e->volumes->sup->limits.volume_make_ms + MAKE_SPARE_MS, on_maker_ended, e,
                         &e->making);
         if (r == 0) {
@@ -465,15 +465,15 @@ static int check_room(const struct volumes *v, const struct caller *creator, str
 }
 
 /* The size of the request, or of the configuration; 0 = no limit. */
-static int check_size(const struct volumes *v, const struct volume_wish *wish,
+static int check_size(const struct volumes *v, const struct volume_params *params,
                       const struct caller *creator, uint64_t *ret, struct err *err)
 {
     const uint64_t usual = v->sup->limits.volume_bytes;
-    const uint64_t bytes = wish->bytes != 0 ? wish->bytes : usual;
+    const uint64_t bytes = params->bytes != 0 ? params->bytes : usual;
 
     if (bytes != 0 && (bytes < (uint64_t)LIMIT_DISK_MIN || bytes > (uint64_t)LIMIT_DISK_MAX))
         return err_set(err, -ERANGE, "%s: must be between %" PRId64 " and %" PRId64 " bytes",
-                       wish->bytes != 0 ? "size" : "limit volumeBytes", LIMIT_DISK_MIN,
+                       params->bytes != 0 ? "size" : "limit volumeBytes", LIMIT_DISK_MIN,
                        LIMIT_DISK_MAX);
     if (creator->limited && usual != 0 && bytes > usual)
         return err_set(err, -EPERM, "size: more than the %" PRIu64 " bytes of limit volumeBytes",
@@ -482,7 +482,7 @@ static int check_size(const struct volumes *v, const struct volume_wish *wish,
     return 0;
 }
 
-static int volume_make(struct supervisor *sup, const struct volume_wish *wish, const char *owner,
+static int volume_make(struct supervisor *sup, const struct volume_params *params, const char *owner,
                        const struct caller *creator, bool is_new, volume_cb cb, void *data,
                        struct err *err)
 {
@@ -492,10 +492,10 @@ static int volume_make(struct supervisor *sup, const struct volume_wish *wish, c
     int r = check_room(sup->volumes, creator, err);
 
     if (r == 0)
-        r = check_size(sup->volumes, wish, creator, &bytes, err);
+        r = check_size(sup->volumes, params, creator, &bytes, err);
     if (r < 0)
         return r;
-    e = entry_add(sup->volumes, wish->name);
+    e = entry_add(sup->volumes, params->name);
     if (e == NULL)
         return err_errno(err, -ENOMEM, "volume");
     e->record.created_ms = clock_wall_ms();
@@ -503,7 +503,7 @@ static int volume_make(struct supervisor *sup, const struct volume_wish *wish, c
     e->record.bytes = bytes;
     e->asked_ms = clock_mono_ms();
     (void)snprintf(e->record.owner, sizeof(e->record.owner), "%s", owner != NULL ? owner : "");
-    r = volume_record_labels(&e->record, wish->labels, err);
+    r = volume_record_labels(&e->record, params->labels, err);
     if (r == 0)
         r = volume_record_encode(&e->record, &meta, err);
     if (r == 0)
@@ -517,10 +517,10 @@ static int volume_make(struct supervisor *sup, const struct volume_wish *wish, c
     return r;
 }
 
-int volume_create(struct supervisor *sup, const struct volume_wish *wish,
+int volume_create(struct supervisor *sup, const struct volume_params *params,
                   const struct caller *creator, volume_cb cb, void *data, struct err *err)
 {
-    struct volume_wish named = *wish;
+    struct volume_params named = *params;
     char random[65];
 
     if (named.name == NULL) {
@@ -559,7 +559,7 @@ int volumes_want(struct supervisor *sup, const char *name, const char *owner,
     int r;
 
     if (e == NULL)
-        return volume_make(sup, &(struct volume_wish){.name = name}, owner, creator, false, cb,
+        return volume_make(sup, &(struct volume_params){.name = name}, owner, creator, false, cb,
                            data, err);
     if (!volume_may_use(e, creator))
         return err_set(err, -EPERM, "volume '%s' is another user's", name);
@@ -818,7 +818,7 @@ int volumes_load(struct supervisor *sup, struct err *err)
     if (r < 0)
         load_end(l);
     else
-        sup->adopting++;
+        sup->reattaching++;
     return r;
 }
 

@@ -40,7 +40,7 @@ enum {
 typedef void (*volume_cb)(void *data, int r, struct volume_entry *v, const struct err *err);
 
 /* Parameters of a new volume. All are copied. */
-struct volume_wish {
+struct volume_params {
     const char *name;    /* NULL = a random name (64 hexadecimal digits) */
     char *const *labels; /* "K=V", NULL-terminated; or NULL */
     uint64_t bytes;      /* size limit; 0 = the limit volumeBytes */
@@ -51,7 +51,7 @@ struct volume_wish {
  * name; -ERANGE: invalid size; -EPERM: larger than volumeBytes, for a limited creator; -EAGAIN,
  * -EUSERS: a limit; -ENOSPC: the disk's reserve.
  */
-int volume_create(struct supervisor *sup, const struct volume_wish *wish,
+int volume_create(struct supervisor *sup, const struct volume_params *params,
                   const struct caller *creator, volume_cb cb, void *data, struct err *err);
 
 /*

@@ -39,7 +39,7 @@ struct volume_entry {
     struct volume_record record;
     enum volume_state state;
     struct volume_request *waiting; /* requests waiting for its creation */
-    struct death *making;           /* owned; waits for the exit of the creating process, or NULL */
+    struct pidfd_wait *making;           /* owned; waits for the exit of the creating process, or NULL */
     int report;                     /* owned; pipe with that process's report, or FD_NONE */
     int64_t asked_ms;               /* clock_mono_ms when the launcher was asked to create it */
 };

@@ -66,7 +66,7 @@ enum connect_looks connect_look(const char *data, size_t len)
     const char *end;
     size_t line;
 
-    if (len > 0 && (unsigned char)data[0] == HELLO_FIRST)
+    if (len > 0 && (unsigned char)data[0] == CLIENT_HELLO_FIRST)
         return LOOKS_TLS;
     while (len > 0 && (*data == '\r' || *data == '\n')) {
         data++;

@@ -40,7 +40,7 @@ struct dns_query {
     void *who, **handle;
 
     enum egress_answer policy;
-    struct watch watch;
+    struct fd_watch watch;
     int fd;        /* owned; connected to the name server */
     void *opening; /* handle of a pending ops->server */
     struct deadline clock;
@@ -69,13 +69,13 @@ struct dns_cached {
 };
 
 struct dns_socket {
-    struct watch watch; /* first */
+    struct fd_watch watch; /* first */
     struct dns *d;
     int fd; /* owned */
 };
 
 struct dns {
-    struct poller *poller;
+    struct evloop *evloop;
     const struct dns_ops *ops;
     void *data;
     struct dns_socket sockets[SOCKETS_MAX];
@@ -92,7 +92,7 @@ struct dns {
 
 static uint64_t dns_now(const struct dns *d)
 {
-    return uv_now(poller_loop(d->poller));
+    return uv_now(evloop_uv(d->evloop));
 }
 
 /* ---- the end of a question ---- */
@@ -377,7 +377,7 @@ static void query_read_tcp(struct dns_query *q)
     }
 }
 
-static void on_query_server_event(struct watch *w, unsigned events)
+static void on_query_server_event(struct fd_watch *w, unsigned events)
 {
     struct dns_query *q =
         (struct dns_query *)(void *)((char *)w - offsetof(struct dns_query, watch));
@@ -433,7 +433,7 @@ static void on_query_socket(void *who, int r, int fd, const struct err *err)
         r = query_prepare(q);
     }
     if (r == 0)
-        r = watch_add(q->d->poller, &q->watch, q->fd, on_query_server_event);
+        r = watch_add(q->d->evloop, &q->watch, q->fd, on_query_server_event);
     if (r < 0)
         query_try_next(q);
 }
@@ -445,7 +445,7 @@ static void query_ask(struct dns_query *q)
 
     if (q->d->servers > 0)
         q->index %= q->d->servers;
-    deadline_set(q->d->poller, &q->clock, DNS_TRY_MS, on_query_timeout);
+    deadline_set(q->d->evloop, &q->clock, DNS_TRY_MS, on_query_timeout);
     r = q->d->ops->server(q->d->data, q->index, q->udp, on_query_socket, q, &q->opening, &err);
     if (r == -ENOENT && q->index > 0) {
         q->d->servers = q->index;
@@ -538,7 +538,7 @@ static void on_socket_datagram(struct dns *d, int fd, const uint8_t *data, size_
     query_begin(q);
 }
 
-static void on_socket_readable(struct watch *w, unsigned events)
+static void on_socket_readable(struct fd_watch *w, unsigned events)
 {
     struct dns *d = ((struct dns_socket *)(void *)w)->d;
     uint8_t data[4096];
@@ -674,7 +674,7 @@ static void client_step(struct dns_client *c)
         client_free(c);
 }
 
-static void on_client_event(struct watch *w, unsigned events)
+static void on_client_event(struct fd_watch *w, unsigned events)
 {
     struct endpoint *e = (struct endpoint *)(void *)w;
     struct dns_client *c = e->owner;
@@ -696,7 +696,7 @@ void dns_adopt(struct dns *d, int fd)
         d->ops->trouble(d->data, "connections that ask for names");
     else
         c = calloc(1, sizeof(*c));
-    if (c == NULL || endpoint_open(&c->e, d->poller, fd, NULL, on_client_event, c) < 0) {
+    if (c == NULL || endpoint_open(&c->e, d->evloop, fd, NULL, on_client_event, c) < 0) {
         free(c);
         (void)close(fd);
         return;
@@ -704,7 +704,7 @@ void dns_adopt(struct dns *d, int fd)
     c->d = d;
     list_add(&d->clients, c);
     d->client_count++;
-    deadline_set(d->poller, &c->clock, DNS_TCP_MS, on_client_timeout);
+    deadline_set(d->evloop, &c->clock, DNS_TCP_MS, on_client_timeout);
 }
 
 /* ---- life ---- */
@@ -715,7 +715,7 @@ int dns_serve(struct dns *d, int fd, struct err *err)
 
     if (d->socket_count == SOCKETS_MAX)
         return err_set(err, -E2BIG, "dns: a third socket");
-    r = watch_add(d->poller, &d->sockets[d->socket_count].watch, fd, on_socket_readable);
+    r = watch_add(d->evloop, &d->sockets[d->socket_count].watch, fd, on_socket_readable);
     if (r < 0)
         return err_errno(err, r, "dns");
     d->sockets[d->socket_count].d = d;
@@ -724,14 +724,14 @@ int dns_serve(struct dns *d, int fd, struct err *err)
     return 0;
 }
 
-int dns_new(struct poller *poller, const struct dns_ops *ops, void *data, unsigned per_second,
+int dns_new(struct evloop *evloop, const struct dns_ops *ops, void *data, unsigned per_second,
             struct dns **ret, struct err *err)
 {
     struct dns *d = calloc(1, sizeof(*d));
 
     if (d == NULL)
         return err_errno(err, -ENOMEM, "dns");
-    d->poller = poller;
+    d->evloop = evloop;
     d->ops = ops;
     d->data = data;
     d->per_second = d->tokens = per_second;

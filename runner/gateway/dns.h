@@ -55,7 +55,7 @@ struct dns_ops {
     void (*trouble)(void *data, const char *what);
 };
 
-int dns_new(struct poller *poller, const struct dns_ops *ops, void *data, unsigned per_second,
+int dns_new(struct evloop *evloop, const struct dns_ops *ops, void *data, unsigned per_second,
             struct dns **ret, struct err *err);
 /* Frees the resolver; pending lookups get -ECANCELED. NULL is allowed. */
 void dns_close(struct dns *d);

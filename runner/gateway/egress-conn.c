@@ -34,8 +34,8 @@ enum {
 enum conn_phase { CONN_PEEK, CONN_DIAL, CONN_JOINED };
 
 struct egress_conn {
-    struct watch watch; /* first */
-    struct egress_box *box;
+    struct fd_watch watch; /* first */
+    struct egress_ctx *ctx;
     struct egress_conn *next, **link;
     enum conn_phase phase;
     int fd; /* owned */
@@ -74,7 +74,7 @@ static void conn_free(struct egress_conn *c, bool reset)
     else if (c->fd >= 0)
         (void)close(c->fd);
     list_remove(c);
-    egress_count(c->box, -1);
+    egress_count(c->ctx, -1);
     free(c->handler);
     free(c->rule);
     free(c);
@@ -96,7 +96,7 @@ static void conn_report(struct egress_conn *c, enum egress_action action, const 
                              .sent = bytes != NULL ? bytes[0] : 0,
                              .received = bytes != NULL ? bytes[1] : 0};
 
-    egress_tell(c->box, &e);
+    egress_tell(c->ctx, &e);
 }
 
 static void conn_refuse(struct egress_conn *c, const char *reason)
@@ -131,12 +131,12 @@ static void conn_join(struct egress_conn *c, int server)
     c->phase = CONN_JOINED;
     relay_tune(client);
     relay_tune(server);
-    if (relay_start(c->box->hub->relays, client, server, relay_group(c->box->id), on_relay_end, c,
+    if (relay_start(c->ctx->hub->relays, client, server, relay_group(c->ctx->id), on_relay_end, c,
                     &c->relay, &err) == 0)
         return;
     egress_reset(client);
     (void)close(server);
-    egress_trouble(c->box, "connections of the gateway", err.msg);
+    egress_trouble(c->ctx, "connections of the gateway", err.msg);
     conn_refuse(c, err.msg);
 }
 
@@ -148,7 +148,7 @@ static void conn_end_tls(struct egress_conn *c, int server)
 
     watch_remove(&c->watch);
     client = take_fd(&c->fd);
-    egress_tunnel(c->box, client, c->name, &c->to, server);
+    egress_tunnel(c->ctx, client, c->name, &c->to, server);
     conn_free(c, false);
 }
 
@@ -170,12 +170,12 @@ static void on_conn_dialled(void *who, int r, int fd, int status, const struct e
         egress_dialled_to(fd, &c->to);
     if (r < 0) {
         if (c->action == EGRESS_HANDLE)
-            egress_trouble(c->box, "a handler did not take a connection", err->msg);
+            egress_trouble(c->ctx, "a handler did not take a connection", err->msg);
         conn_report(c, egress_failed_as(c->action, r), err->msg, NULL);
         conn_free(c, true);
     } else if (c->end_tls && status == 200) {
         conn_end_tls(c, fd);
-    } else if (c->box->is_sidecar || status == 0 || status == 200) {
+    } else if (c->ctx->is_sidecar || status == 0 || status == 200) {
         conn_join(c, fd);
     } else {
         (void)close(fd);
@@ -198,7 +198,7 @@ static void conn_dial(struct egress_conn *c, const char *resolve)
 
     c->phase = CONN_DIAL;
     deadline_clear(&c->clock);
-    if (egress_dial(c->box, &q, on_conn_dialled, c, &c->dial, &err) < 0)
+    if (egress_dial(c->ctx, &q, on_conn_dialled, c, &c->dial, &err) < 0)
         conn_refuse(c, err.msg);
 }
 
@@ -227,7 +227,7 @@ static bool conn_is_unresolved(const struct egress_conn *c)
 static void conn_decide(struct egress_conn *c)
 {
     struct decision d =
-        egress_decide(c->box, c->kind, c->has_name ? c->name : NULL, &c->to, conn_is_unresolved(c));
+        egress_decide(c->ctx, c->kind, c->has_name ? c->name : NULL, &c->to, conn_is_unresolved(c));
 
     if (!conn_take_decision(c, &d))
         conn_refuse(c, "out of memory");
@@ -245,7 +245,7 @@ static void conn_give_to_proxy(struct egress_conn *c, const char *sni)
 
     watch_remove(&c->watch);
     deadline_clear(&c->clock);
-    r = egress_http(c->box, c->fd, &c->to, sni, c->explicit_proxy && sni == NULL, &err);
+    r = egress_http(c->ctx, c->fd, &c->to, sni, c->explicit_proxy && sni == NULL, &err);
     if (r < 0) {
         conn_refuse(c, err.msg);
         return;
@@ -258,7 +258,7 @@ static void conn_give_to_proxy(struct egress_conn *c, const char *sni)
  * bytes. */
 static void conn_decide_tls(struct egress_conn *c)
 {
-    struct decision d = egress_decide(c->box, EGRESS_HTTPS, c->has_name ? c->name : NULL, &c->to,
+    struct decision d = egress_decide(c->ctx, EGRESS_HTTPS, c->has_name ? c->name : NULL, &c->to,
                                       conn_is_unresolved(c));
     char address[ADDRESS_TEXT_MAX];
 
@@ -272,9 +272,9 @@ static void conn_decide_tls(struct egress_conn *c)
 
 static void conn_decide_sidecar(struct egress_conn *c)
 {
-    const struct decision d = {.action = EGRESS_HANDLE, .handler = c->box->sidecar.handler};
+    const struct decision d = {.action = EGRESS_HANDLE, .handler = c->ctx->sidecar.handler};
 
-    c->end_tls = c->from_tls && c->has_name && c->box->sidecar.tls;
+    c->end_tls = c->from_tls && c->has_name && c->ctx->sidecar.tls;
     if (!conn_take_decision(c, &d))
         conn_refuse(c, "out of memory");
     else
@@ -283,7 +283,7 @@ static void conn_decide_sidecar(struct egress_conn *c)
 
 static void conn_decide_any(struct egress_conn *c)
 {
-    if (c->box->is_sidecar)
+    if (c->ctx->is_sidecar)
         conn_decide_sidecar(c);
     else if (c->kind == EGRESS_HTTPS)
         conn_decide_tls(c);
@@ -299,7 +299,7 @@ static bool conn_is_strict(const struct egress_conn *c)
 {
     return (c->explicit_proxy && !c->tunnel) || c->to.port == HTTP_PORT ||
            c->to.port == HTTPS_PORT ||
-           (!c->box->is_sidecar && egress_is_web(c->box->rules, c->to.port));
+           (!c->ctx->is_sidecar && egress_is_web(c->ctx->rules, c->to.port));
 }
 
 static void on_conn_silent(struct deadline *d);
@@ -310,7 +310,7 @@ static bool conn_any_kind_allowed(struct egress_conn *c, const char **ret_reason
     static const enum egress_kind kinds[] = {EGRESS_HTTP, EGRESS_HTTPS, EGRESS_TCP};
 
     for (size_t i = 0; i < sizeof(kinds) / sizeof(kinds[0]); i++) {
-        struct decision d = egress_decide(c->box, kinds[i], c->has_name ? c->name : NULL, &c->to,
+        struct decision d = egress_decide(c->ctx, kinds[i], c->has_name ? c->name : NULL, &c->to,
                                           conn_is_unresolved(c));
 
         if (d.action != EGRESS_DENY)
@@ -357,7 +357,7 @@ static void conn_explicit_connect(struct egress_conn *c, const char *data, size_
     c->tunnel = true;
     c->heard = c->tls = false;
     c->peeks = 0;
-    deadline_set(c->box->hub->poller, &c->clock,
+    deadline_set(c->ctx->hub->evloop, &c->clock,
                  conn_is_strict(c) ? EGRESS_HELLO_MS : EGRESS_PEEK_MS, on_conn_silent);
     watch_again(&c->watch); /* its first bytes may have arrived already */
 }
@@ -367,14 +367,14 @@ static void conn_explicit_connect(struct egress_conn *c, const char *data, size_
 static void conn_look_tls(struct egress_conn *c, const uint8_t *data, size_t len)
 {
     struct hello hello;
-    int r = hello_read(c->box->hub->probe, data, len, &hello);
+    int r = client_hello_read(c->ctx->hub->probe, data, len, &hello);
 
     if (r == 0 && ++c->peeks < PEEKS_MAX)
         return;
-    if (r < 0 && data[0] == HELLO_FIRST && len > 1 && data[1] != HELLO_SECOND)
+    if (r < 0 && data[0] == CLIENT_HELLO_FIRST && len > 1 && data[1] != CLIENT_HELLO_SECOND)
         r = 2; /* begins with TLS's first byte, but is not TLS */
     if (r <= 0) {
-        egress_trouble(c->box, "a TLS hello that is none", NULL);
+        egress_trouble(c->ctx, "a TLS hello that is none", NULL);
         c->kind = EGRESS_HTTPS;
         conn_refuse(c, "a TLS hello that is none");
         return;
@@ -421,7 +421,7 @@ static bool conn_asks_proxy(const struct egress_conn *c)
  * the server unchecked. */
 static void conn_look_http(struct egress_conn *c, const char *data, size_t len, bool bytes)
 {
-    if (c->box->is_sidecar) {
+    if (c->ctx->is_sidecar) {
         conn_look_http_sidecar(c, data, len);
         return;
     }
@@ -468,17 +468,17 @@ static void on_conn_silent(struct deadline *d)
     struct egress_conn *c =
         (struct egress_conn *)(void *)((char *)d - offsetof(struct egress_conn, clock));
 
-    if ((c->heard && !c->box->is_sidecar && (conn_is_strict(c) || c->tls)) || conn_asks_proxy(c)) {
-        egress_trouble(c->box, "a connection whose first bytes did not come in time", NULL);
+    if ((c->heard && !c->ctx->is_sidecar && (conn_is_strict(c) || c->tls)) || conn_asks_proxy(c)) {
+        egress_trouble(c->ctx, "a connection whose first bytes did not come in time", NULL);
         conn_refuse(c, "its first bytes did not come in time");
     } else {
         conn_decide_any(c);
     }
 }
 
-static void on_conn_event(struct watch *w, unsigned events)
+static void on_conn_event(struct fd_watch *w, unsigned events)
 {
-    static char scratch[HELLO_MAX];
+    static char scratch[CLIENT_HELLO_MAX];
     struct egress_conn *c = (struct egress_conn *)(void *)w;
     ssize_t n;
 
@@ -497,8 +497,8 @@ static void on_conn_event(struct watch *w, unsigned events)
         return;
     }
     if (!c->heard) {
-        c->tls = (unsigned char)scratch[0] == HELLO_FIRST;
-        deadline_set(c->box->hub->poller, &c->clock,
+        c->tls = (unsigned char)scratch[0] == CLIENT_HELLO_FIRST;
+        deadline_set(c->ctx->hub->evloop, &c->clock,
                      c->tls || conn_is_strict(c) ? EGRESS_HELLO_MS : EGRESS_PEEK_MS,
                      on_conn_silent);
     }
@@ -513,7 +513,7 @@ static void on_conn_event(struct watch *w, unsigned events)
 
 /* Reads the destination before the kernel's redirect. False: the client connected to the gateway
  * itself. */
-static bool conn_original_dst(const struct egress_box *b, int fd, struct address *ret)
+static bool conn_original_dst(const struct egress_ctx *b, int fd, struct address *ret)
 {
     struct sockaddr_storage to, here;
     socklen_t len = sizeof(to), here_len = sizeof(here);
@@ -535,7 +535,7 @@ static bool conn_original_dst(const struct egress_box *b, int fd, struct address
     return ret->port != own.port || memcmp(ret->bytes, own.bytes, sizeof(own.bytes)) != 0;
 }
 
-static struct egress_conn *conn_new(struct egress_box *b, int fd)
+static struct egress_conn *conn_new(struct egress_ctx *b, int fd)
 {
     struct egress_conn *c = calloc(1, sizeof(*c));
 
@@ -543,13 +543,13 @@ static struct egress_conn *conn_new(struct egress_box *b, int fd)
         egress_reset(fd);
         return NULL;
     }
-    *c = (struct egress_conn){.box = b, .fd = fd, .kind = EGRESS_TCP};
+    *c = (struct egress_conn){.ctx = b, .fd = fd, .kind = EGRESS_TCP};
     list_add(&b->conns, c);
     egress_count(b, 1);
     return c;
 }
 
-void egress_join(struct egress_box *b, int client, int server, const struct joined *j)
+void egress_join(struct egress_ctx *b, int client, int server, const struct joined *j)
 {
     struct egress_conn *c = conn_new(b, client);
 
@@ -572,7 +572,7 @@ void egress_join(struct egress_box *b, int client, int server, const struct join
     conn_refuse(c, "out of memory");
 }
 
-void egress_accept(struct egress_box *b, int fd)
+void egress_accept(struct egress_ctx *b, int fd)
 {
     struct egress_conn *c;
     struct address to;
@@ -597,17 +597,17 @@ void egress_accept(struct egress_box *b, int fd)
     c->explicit_proxy = !redirected;
     if (redirected)
         c->to = to;
-    if (watch_add(b->hub->poller, &c->watch, fd, on_conn_event) < 0) {
+    if (watch_add(b->hub->evloop, &c->watch, fd, on_conn_event) < 0) {
         conn_free(c, true);
         return;
     }
-    deadline_set(b->hub->poller, &c->clock, conn_is_strict(c) ? EGRESS_HELLO_MS : EGRESS_PEEK_MS,
+    deadline_set(b->hub->evloop, &c->clock, conn_is_strict(c) ? EGRESS_HELLO_MS : EGRESS_PEEK_MS,
                  on_conn_silent);
 }
 
 /* ---- all of them ---- */
 
-void egress_conns_close(struct egress_box *b)
+void egress_conns_close(struct egress_ctx *b)
 {
     while (b->conns != NULL)
         if (b->conns->relay != NULL)
@@ -624,7 +624,7 @@ bool egress_stands(const struct decision *d, enum egress_action action, const ch
            (now == NULL || handler == NULL ? now == handler : strcmp(now, handler) == 0);
 }
 
-void egress_conns_review(struct egress_box *b)
+void egress_conns_review(struct egress_ctx *b)
 {
     for (struct egress_conn *c = b->conns, *next; c != NULL; c = next) {
         struct decision d;

@@ -22,7 +22,7 @@
 enum dial_phase { DIAL_FIND, DIAL_OPEN, DIAL_CONNECT, DIAL_ASK, DIAL_ANSWER };
 
 struct egress_dial {
-    struct egress_box *box;
+    struct egress_ctx *ctx;
     dial_fn *cb;
     void *who;
     enum dial_phase phase;
@@ -37,7 +37,7 @@ struct egress_dial {
     char *name;         /* owned, or NULL */
     struct dns_query *query;
     void *opening;
-    struct watch watch;
+    struct fd_watch watch;
     int fd; /* owned */
     struct deadline clock, turn;
     struct buf ask;
@@ -48,7 +48,7 @@ static void dial_free(struct egress_dial *d)
 {
     dns_cancel(d->query);
     if (d->opening != NULL)
-        d->box->hub->ops->cancel(d->opening);
+        d->ctx->hub->ops->cancel(d->opening);
     watch_remove(&d->watch);
     deadline_clear(&d->clock);
     deadline_clear(&d->turn);
@@ -171,12 +171,12 @@ static void dial_connected(struct egress_dial *d)
         dial_finish(d, 0, 0, NULL);
         return;
     }
-    deadline_set(d->box->hub->poller, &d->clock, d->box->hub->limits.handler_ms, on_dial_timeout);
+    deadline_set(d->ctx->hub->evloop, &d->clock, d->ctx->hub->limits.handler_ms, on_dial_timeout);
     d->phase = DIAL_ASK;
     dial_write_ask(d);
 }
 
-static void on_dial_event(struct watch *w, unsigned events)
+static void on_dial_event(struct fd_watch *w, unsigned events)
 {
     struct egress_dial *d =
         (struct egress_dial *)(void *)((char *)w - offsetof(struct egress_dial, watch));
@@ -198,13 +198,13 @@ static int dial_use_socket(struct egress_dial *d, int fd, struct err *err)
 
     if (!d->handler && connect(fd, (struct sockaddr *)(void *)&to, len) < 0 && errno != EINPROGRESS)
         return err_errno(err, -errno, "%s", dial_what(d));
-    r = watch_add(d->box->hub->poller, &d->watch, fd, on_dial_event);
+    r = watch_add(d->ctx->hub->evloop, &d->watch, fd, on_dial_event);
     if (r < 0)
         return err_errno(err, r, "%s", dial_what(d));
     d->fd = fd;
     d->phase = DIAL_CONNECT;
     if (d->name != NULL)
-        deadline_set(d->box->hub->poller, &d->turn, DIAL_TRY_MS, on_dial_address_slow);
+        deadline_set(d->ctx->hub->evloop, &d->turn, DIAL_TRY_MS, on_dial_address_slow);
     return 0;
 }
 
@@ -229,11 +229,11 @@ static int dial_open_socket(struct egress_dial *d, struct err *err)
     const struct egress_want want = {.kind = d->handler ? EGRESS_HANDLER : EGRESS_DIRECT,
                                      .family = d->to.family,
                                      .handler = d->handler_text};
-    int fd = d->handler ? FD_NONE : d->box->hub->ops->spare(d->box->data, d->to.family), r;
+    int fd = d->handler ? FD_NONE : d->ctx->hub->ops->spare(d->ctx->data, d->to.family), r;
 
     d->phase = DIAL_OPEN;
     if (fd < 0)
-        return d->box->hub->ops->open(d->box->data, &want, on_dial_socket, d, &d->opening, err);
+        return d->ctx->hub->ops->open(d->ctx->data, &want, on_dial_socket, d, &d->opening, err);
     r = dial_use_socket(d, fd, err);
     if (r < 0)
         (void)close(fd);
@@ -287,7 +287,7 @@ static bool dial_find_more(struct egress_dial *d)
     if (d->name == NULL || d->family == 6 || d->count == DIAL_ADDRESSES)
         return false;
     d->family = d->family == 0 ? 4 : 6;
-    dns_lookup(d->box->dns, d->name, d->family, on_dial_found, d, &d->query);
+    dns_lookup(d->ctx->dns, d->name, d->family, on_dial_found, d, &d->query);
     return true;
 }
 
@@ -302,7 +302,7 @@ static void dial_try_next(struct egress_dial *d)
         d->to.family = a->family;
         (void)memcpy(d->to.bytes, a->bytes, sizeof(d->to.bytes));
         /* The name is allowed, but an earlier rule may deny this address. */
-        r = egress_decide(d->box, d->kind, d->name, &d->to, true).action == EGRESS_ALLOW
+        r = egress_decide(d->ctx, d->kind, d->name, &d->to, true).action == EGRESS_ALLOW
                 ? dial_open_socket(d, &err)
                 : err_set(&err, -EACCES, "a rule for the address of that name denies it");
         if (r == 0)
@@ -350,7 +350,7 @@ static void on_dial_begin(struct deadline *c)
     struct egress_dial *d =
         (struct egress_dial *)(void *)((char *)c - offsetof(struct egress_dial, clock));
 
-    deadline_set(d->box->hub->poller, &d->clock, EGRESS_DIAL_MS, on_dial_timeout);
+    deadline_set(d->ctx->hub->evloop, &d->clock, EGRESS_DIAL_MS, on_dial_timeout);
     (void)dial_find_more(d);
 }
 
@@ -363,7 +363,7 @@ static bool dial_may_try_others(const struct egress_dial *d, const struct dial_r
     const struct net_addr a = egress_addr(&q->to);
 
     return q->to.family == 0 ||
-           names_has(d->box->names, q->resolve, &a, uv_now(poller_loop(d->box->hub->poller)));
+           names_has(d->ctx->names, q->resolve, &a, uv_now(evloop_uv(d->ctx->hub->evloop)));
 }
 
 static int dial_prepare(struct egress_dial *d, const struct dial_request *q)
@@ -372,8 +372,8 @@ static int dial_prepare(struct egress_dial *d, const struct dial_request *q)
                                         .name = q->name,
                                         .sni = q->sni,
                                         .protocol = q->protocol,
-                                        .client = d->box->own,
-                                        .sandbox = d->box->id};
+                                        .client = d->ctx->own,
+                                        .sandbox = d->ctx->id};
 
     d->handler = q->handler != NULL;
     if (q->handler != NULL && (d->handler_text = strdup(q->handler)) == NULL)
@@ -383,7 +383,7 @@ static int dial_prepare(struct egress_dial *d, const struct dial_request *q)
     return d->handler ? connect_write(&ask, &d->ask) : 0;
 }
 
-int egress_dial(struct egress_box *b, const struct dial_request *q, dial_fn *cb, void *who,
+int egress_dial(struct egress_ctx *b, const struct dial_request *q, dial_fn *cb, void *who,
                 struct egress_dial **ret, struct err *err)
 {
     struct egress_dial *d = calloc(1, sizeof(*d));
@@ -391,7 +391,7 @@ int egress_dial(struct egress_box *b, const struct dial_request *q, dial_fn *cb,
 
     if (d == NULL)
         return err_errno(err, -ENOMEM, "connect");
-    *d = (struct egress_dial){.box = b,
+    *d = (struct egress_dial){.ctx = b,
                               .cb = cb,
                               .who = who,
                               .to = q->to,
@@ -413,10 +413,10 @@ int egress_dial(struct egress_box *b, const struct dial_request *q, dial_fn *cb,
         return r;
     }
     if (d->phase == DIAL_FIND)
-        deadline_set(b->hub->poller, &d->clock, 1, on_dial_begin); /* the resolver may answer from
+        deadline_set(b->hub->evloop, &d->clock, 1, on_dial_begin); /* the resolver may answer from
                                                                     * its cache */
     else
-        deadline_set(b->hub->poller, &d->clock, EGRESS_DIAL_MS, on_dial_timeout);
+        deadline_set(b->hub->evloop, &d->clock, EGRESS_DIAL_MS, on_dial_timeout);
     if (d->name != NULL && d->to.family != 0)
         d->tries[d->count++] = egress_addr(&d->to);
     d->at = d->count;

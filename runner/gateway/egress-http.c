@@ -25,7 +25,7 @@ enum {
 
 /* One client connection of the outbound proxy. */
 struct egress_http {
-    struct egress_box *box; /* outlives h: egress_https_close ends h first */
+    struct egress_ctx *ctx; /* outlives h: egress_https_close ends h first */
     uint64_t serial;
     bool explicit_proxy, tls;
     struct address to; /* the client's destination; explicit proxy: only the port is used */
@@ -44,7 +44,7 @@ struct egress_http {
 static void http_free(struct egress_http *h)
 {
     egress_dial_cancel(h->dial);
-    egress_count(h->box, -1);
+    egress_count(h->ctx, -1);
     free(h->handler);
     free(h->rule);
     free(h);
@@ -62,7 +62,7 @@ static void http_report(struct egress_http *h, enum egress_action action, const 
                              .sent = bytes != NULL ? bytes[0] : 0,
                              .received = bytes != NULL ? bytes[1] : 0};
 
-    egress_tell(h->box, &e);
+    egress_tell(h->ctx, &e);
 }
 
 /* ---- routing of a request ---- */
@@ -129,21 +129,21 @@ static int http_pool_key(const struct egress_http *h, char key[PROXY_KEY_MAX])
         address_format_host(&h->target, target);
     /* A cryptographic digest: the client chooses the names and must not find two that share a
      * key. */
-    if (buf_printf(&where, "%" PRIu64 " %d %s %s ", h->box->generation, (int)h->action, target,
+    if (buf_printf(&where, "%" PRIu64 " %d %s %s ", h->ctx->generation, (int)h->action, target,
                    h->has_name ? h->name : "") < 0 ||
         buf_append_str(&where, h->handler != NULL ? h->handler : "") < 0)
         return -ENOMEM;
     (void)SHA256((const unsigned char *)where.data, where.len, digest);
     for (size_t i = 0; i < KEY_DIGEST; i++)
         (void)snprintf(hex + 2 * i, 3, "%02x", digest[i]);
-    (void)snprintf(key, PROXY_KEY_MAX, "%s/%" PRIx64 "/%s/%x", h->box->id, h->serial, hex,
+    (void)snprintf(key, PROXY_KEY_MAX, "%s/%" PRIx64 "/%s/%x", h->ctx->id, h->serial, hex,
                    h->target.port);
     return 0;
 }
 
 static struct decision http_decide(const struct egress_http *h)
 {
-    return egress_decide(h->box, h->tls ? EGRESS_HTTPS : EGRESS_HTTP, h->has_name ? h->name : NULL,
+    return egress_decide(h->ctx, h->tls ? EGRESS_HTTPS : EGRESS_HTTP, h->has_name ? h->name : NULL,
                          &h->target, h->explicit_proxy && h->has_name);
 }
 
@@ -195,7 +195,7 @@ static void on_http_dialled(void *who, int r, int fd, int status, const struct e
     }
     if (r < 0) {
         if (h->action == EGRESS_HANDLE)
-            egress_trouble(h->box, "a handler did not take a connection", err->msg);
+            egress_trouble(h->ctx, "a handler did not take a connection", err->msg);
         h->action = egress_failed_as(h->action, r);
         http_report(h, h->action, err->msg, NULL);
         /* The cause lies on the host and is not shown inside: the client gets a reset. */
@@ -224,7 +224,7 @@ static int http_connect(void *data, const char *key, struct proxy_conn *c, void 
         q.resolve = h->name;
     h->conn = c;
     *ret_fd = FD_NONE;
-    r = egress_dial(h->box, &q, on_http_dialled, h, &h->dial, err);
+    r = egress_dial(h->ctx, &q, on_http_dialled, h, &h->dial, err);
     if (r == 0)
         *ret_handle = h;
     return r;
@@ -262,7 +262,7 @@ static void on_http_upgraded(void *data, void *context, int client, int server)
                              .explicit_proxy = h->explicit_proxy};
 
     (void)data;
-    egress_join(h->box, client, server, &j);
+    egress_join(h->ctx, client, server, &j);
     h->action = EGRESS_DENY; /* egress-conn.c reports the end */
 }
 
@@ -274,7 +274,7 @@ const struct proxy_ops egress_proxy_ops = {.upgraded = on_http_upgraded,
 
 /* ---- start and end ---- */
 
-int egress_http(struct egress_box *b, int fd, const struct address *to, const char *sni,
+int egress_http(struct egress_ctx *b, int fd, const struct address *to, const char *sni,
                 bool explicit_proxy, struct err *err)
 {
     struct egress_http *h = calloc(1, sizeof(*h));
@@ -283,7 +283,7 @@ int egress_http(struct egress_box *b, int fd, const struct address *to, const ch
 
     if (h == NULL)
         return err_errno(err, -ENOMEM, "egress");
-    *h = (struct egress_http){.box = b,
+    *h = (struct egress_http){.ctx = b,
                               .serial = ++b->hub->serial,
                               .explicit_proxy = explicit_proxy,
                               .tls = sni != NULL,
@@ -307,30 +307,30 @@ int egress_http(struct egress_box *b, int fd, const struct address *to, const ch
 
 /* True for a tunnel (101) that the new rules no longer allow. Ordinary requests run to their
  * end. */
-static bool http_must_end(const void *context, const void *box)
+static bool http_must_end(const void *context, const void *ctx)
 {
     const struct egress_http *h = context;
     struct decision d;
 
-    if (h->box != box || h->conn == NULL || !proxy_is_tunnel(h->conn))
+    if (h->ctx != ctx || h->conn == NULL || !proxy_is_tunnel(h->conn))
         return false;
     d = http_decide(h);
     return !egress_stands(&d, h->action, h->handler);
 }
 
-void egress_https_review(struct egress_box *b)
+void egress_https_review(struct egress_ctx *b)
 {
     proxy_end(b->hub->proxy, http_must_end, b);
 }
 
-static bool http_is_in_box(const void *context, const void *box)
+static bool http_is_in_box(const void *context, const void *ctx)
 {
     const struct egress_http *h = context;
 
-    return h->box == box;
+    return h->ctx == ctx;
 }
 
-void egress_https_close(struct egress_box *b)
+void egress_https_close(struct egress_ctx *b)
 {
     proxy_end(b->hub->proxy, http_is_in_box, b);
 }

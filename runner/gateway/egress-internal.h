@@ -26,7 +26,7 @@ struct said;
 enum { TROUBLE_MAX = 16 /* distinct messages that are rate-limited separately */ };
 
 struct egress_hub {
-    struct poller *poller;
+    struct evloop *evloop;
     struct relay_hub *relays;
     struct ca *ca;
     struct proxy *proxy; /* owned */
@@ -44,7 +44,7 @@ struct said {
     uint64_t at;
 };
 
-struct egress_box {
+struct egress_ctx {
     struct egress_hub *hub;
     void *data;
     char id[32];
@@ -75,25 +75,25 @@ struct decision {
 };
 /* Decides about a connection. name: what the connection shows, or NULL. open: the client did not
  * resolve the name, so an allowed name need not have been resolved to this address. */
-struct decision egress_decide(struct egress_box *b, enum egress_kind kind, const char *name,
+struct decision egress_decide(struct egress_ctx *b, enum egress_kind kind, const char *name,
                               const struct address *to, bool open);
 /* Adds `more` (1 or -1) to the connection counts of the sandbox and the hub. */
-void egress_count(struct egress_box *b, int more);
+void egress_count(struct egress_ctx *b, int more);
 /* True if the sandbox may open no more connections. The hub's limit is shared: above
  * EGRESS_CONNECTIONS_ALL in total, only sandboxes below EGRESS_CONNECTIONS_SHARE get new ones. */
-bool egress_is_full(const struct egress_box *b);
+bool egress_is_full(const struct egress_ctx *b);
 /* Reports a problem by ops->trouble, each `what` at most once in EGRESS_SAID_MS. what: a string
  * literal; why: detail, or NULL. */
-void egress_trouble(struct egress_box *b, const char *what, const char *why);
+void egress_trouble(struct egress_ctx *b, const char *what, const char *why);
 /* Reports a finished or refused connection by ops->event, rate-limited; sets e->left_out. */
-void egress_tell(struct egress_box *b, struct egress_event *e);
+void egress_tell(struct egress_ctx *b, struct egress_event *e);
 const char *egress_verdict(enum egress_action action);
 /* The action to report for a failed dial: EGRESS_DENY if the rules denied the dialled address. */
 enum egress_action egress_failed_as(enum egress_action action, int r);
 struct net_addr egress_addr(const struct address *a);
 
 /* egress-conn.c */
-void egress_accept(struct egress_box *b, int fd);
+void egress_accept(struct egress_ctx *b, int fd);
 /* Joins two connected sockets whose destination is already decided. Always takes both. */
 struct joined {
     enum egress_kind kind;
@@ -102,9 +102,9 @@ struct joined {
     enum egress_action action;
     bool explicit_proxy;
 };
-void egress_join(struct egress_box *b, int client, int server, const struct joined *j);
-void egress_conns_close(struct egress_box *b);
-void egress_conns_review(struct egress_box *b);
+void egress_join(struct egress_ctx *b, int client, int server, const struct joined *j);
+void egress_conns_close(struct egress_ctx *b);
+void egress_conns_review(struct egress_ctx *b);
 void egress_reset(int fd);
 /* Stores the peer address of fd in *to: the one of the name's addresses that was reached. */
 void egress_dialled_to(int fd, struct address *to);
@@ -133,7 +133,7 @@ struct dial_request {
 typedef void dial_fn(void *who, int r, int fd, int status, const struct err *err);
 /* Tries the addresses in turn, IPv4 first, each only if the rules allow it: so an allowed name
  * does not open a denied address. cb follows once, never from within. Strings are copied. */
-int egress_dial(struct egress_box *b, const struct dial_request *q, dial_fn *cb, void *who,
+int egress_dial(struct egress_ctx *b, const struct dial_request *q, dial_fn *cb, void *who,
                 struct egress_dial **ret, struct err *err);
 void egress_dial_cancel(struct egress_dial *d);
 
@@ -142,15 +142,15 @@ extern const struct proxy_ops egress_proxy_ops;
 /* Hands a connection to the proxy; takes fd on success. sni: TLS is terminated here for this
  * name; NULL: plain. explicit_proxy: the client addresses the gateway as a proxy. 0 or a
  * negative errno. */
-int egress_http(struct egress_box *b, int fd, const struct address *to, const char *sni,
+int egress_http(struct egress_ctx *b, int fd, const struct address *to, const char *sni,
                 bool explicit_proxy, struct err *err);
 /* Ends the tunnels (101) that changed rules no longer allow. */
-void egress_https_review(struct egress_box *b);
-void egress_https_close(struct egress_box *b);
+void egress_https_review(struct egress_ctx *b);
+void egress_https_close(struct egress_ctx *b);
 
 /* egress-tunnel.c */
 /* Terminates the client's TLS for `sni` and forwards plain bytes to server. Always takes both
  * sockets. */
-void egress_tunnel(struct egress_box *b, int client, const char *sni, const struct address *to,
+void egress_tunnel(struct egress_ctx *b, int client, const char *sni, const struct address *to,
                    int server);
-void egress_tunnels_close(struct egress_box *b);
+void egress_tunnels_close(struct egress_ctx *b);

@@ -21,7 +21,7 @@ enum {
 };
 
 struct egress_tunnel {
-    struct egress_box *box;
+    struct egress_ctx *ctx;
     struct egress_tunnel *next, **link;
     struct endpoint client, server;
     struct address to;
@@ -38,12 +38,12 @@ static void tunnel_free(struct egress_tunnel *t, bool reset)
                              .sent = t->client.received,
                              .received = t->client.sent};
 
-    egress_tell(t->box, &e);
+    egress_tell(t->ctx, &e);
     endpoint_close(&t->client, reset);
     endpoint_close(&t->server, reset);
     deadline_clear(&t->idle);
     list_remove(t);
-    egress_count(t->box, -1);
+    egress_count(t->ctx, -1);
     free(t);
 }
 
@@ -74,10 +74,10 @@ static void tunnel_step(struct egress_tunnel *t)
     if (any)
         watch_again(&t->client.watch);
     if (moved)
-        deadline_set(t->box->hub->poller, &t->idle, t->box->hub->idle_ms, on_tunnel_idle);
+        deadline_set(t->ctx->hub->evloop, &t->idle, t->ctx->hub->idle_ms, on_tunnel_idle);
 }
 
-static void on_tunnel_event(struct watch *w, unsigned events)
+static void on_tunnel_event(struct fd_watch *w, unsigned events)
 {
     struct endpoint *e = (struct endpoint *)(void *)w;
 
@@ -85,7 +85,7 @@ static void on_tunnel_event(struct watch *w, unsigned events)
     tunnel_step(e->owner);
 }
 
-void egress_tunnel(struct egress_box *b, int client, const char *sni, const struct address *to,
+void egress_tunnel(struct egress_ctx *b, int client, const char *sni, const struct address *to,
                    int server)
 {
     struct egress_tunnel *t = calloc(1, sizeof(*t));
@@ -93,27 +93,27 @@ void egress_tunnel(struct egress_box *b, int client, const char *sni, const stru
     SSL *ssl = t != NULL ? ca_accept(b->hub->ca, sni, &err) : NULL;
 
     if (ssl == NULL ||
-        endpoint_open(&t->client, b->hub->poller, client, ssl, on_tunnel_event, t) < 0) {
+        endpoint_open(&t->client, b->hub->evloop, client, ssl, on_tunnel_event, t) < 0) {
         free(t);
         egress_reset(client);
         (void)close(server);
         egress_trouble(b, "TLS could not be ended for a handler", err.code < 0 ? err.msg : NULL);
         return;
     }
-    t->box = b;
+    t->ctx = b;
     t->to = *to;
     (void)snprintf(t->name, sizeof(t->name), "%s", sni);
     list_add(&b->tunnels, t);
     egress_count(b, 1);
-    deadline_set(b->hub->poller, &t->idle, EGRESS_HELLO_MS, on_tunnel_idle);
+    deadline_set(b->hub->evloop, &t->idle, EGRESS_HELLO_MS, on_tunnel_idle);
     t->server.fd = FD_NONE;
-    if (endpoint_open(&t->server, b->hub->poller, server, NULL, on_tunnel_event, t) < 0) {
+    if (endpoint_open(&t->server, b->hub->evloop, server, NULL, on_tunnel_event, t) < 0) {
         (void)close(server);
         tunnel_free(t, true);
     }
 }
 
-void egress_tunnels_close(struct egress_box *b)
+void egress_tunnels_close(struct egress_ctx *b)
 {
     while (b->tunnels != NULL)
         tunnel_free(b->tunnels, true);

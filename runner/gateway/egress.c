@@ -15,14 +15,14 @@
 
 enum { STAND_NET = 19 /* 198.19.0.0/16: reserved for tests (RFC 2544), used by no network */ };
 
-static uint64_t now_of(const struct egress_box *b)
+static uint64_t now_of(const struct egress_ctx *b)
 {
-    return uv_now(poller_loop(b->hub->poller));
+    return uv_now(evloop_uv(b->hub->evloop));
 }
 
 /* ---- telling ---- */
 
-void egress_trouble(struct egress_box *b, const char *what, const char *why)
+void egress_trouble(struct egress_ctx *b, const char *what, const char *why)
 {
     struct said *oldest = &b->said[0];
     uint64_t now = now_of(b);
@@ -44,7 +44,7 @@ void egress_trouble(struct egress_box *b, const char *what, const char *why)
     b->hub->ops->trouble(b->data, what, why);
 }
 
-void egress_tell(struct egress_box *b, struct egress_event *e)
+void egress_tell(struct egress_ctx *b, struct egress_event *e)
 {
     uint64_t now = now_of(b);
 
@@ -88,13 +88,13 @@ struct net_addr egress_addr(const struct address *a)
 
 /* ---- limits ---- */
 
-void egress_count(struct egress_box *b, int more)
+void egress_count(struct egress_ctx *b, int more)
 {
     b->count += (unsigned)more;
     b->hub->count += (unsigned)more;
 }
 
-bool egress_is_full(const struct egress_box *b)
+bool egress_is_full(const struct egress_ctx *b)
 {
     return b->count >= b->hub->limits.connections ||
            (b->hub->count >= EGRESS_CONNECTIONS_ALL && b->count >= EGRESS_CONNECTIONS_SHARE);
@@ -117,7 +117,7 @@ static void match_name(void *data, const char *name)
 }
 
 /* A connection that shows no name is matched by the names that its address was given out for. */
-static const struct egress_rule *match_rule(struct egress_box *b, enum egress_kind kind,
+static const struct egress_rule *match_rule(struct egress_ctx *b, enum egress_kind kind,
                                             const char *name, const struct net_addr *a,
                                             uint16_t port)
 {
@@ -129,7 +129,7 @@ static const struct egress_rule *match_rule(struct egress_box *b, enum egress_ki
     return by.best;
 }
 
-struct decision egress_decide(struct egress_box *b, enum egress_kind kind, const char *name,
+struct decision egress_decide(struct egress_ctx *b, enum egress_kind kind, const char *name,
                               const struct address *to, bool open)
 {
     const struct net_addr a = egress_addr(to);
@@ -158,7 +158,7 @@ struct decision egress_decide(struct egress_box *b, enum egress_kind kind, const
 
 static enum egress_answer dns_policy(void *data, const char *name)
 {
-    struct egress_box *b = data;
+    struct egress_ctx *b = data;
     enum egress_answer answer;
 
     if (!b->is_sidecar)
@@ -175,7 +175,7 @@ static bool dns_stand_in(void *data, const char *name, int family, struct net_ad
 {
     static const struct net_addr sidecar4 = {.family = 4, .bytes = {11, 0, 0, 1}};
     static const struct net_addr sidecar6 = {.family = 6, .bytes = {0xfd, [15] = 1}};
-    const struct egress_box *b = data;
+    const struct egress_ctx *b = data;
     uint32_t h;
 
     if (b->is_sidecar) {
@@ -195,7 +195,7 @@ static bool dns_stand_in(void *data, const char *name, int family, struct net_ad
 static int dns_server(void *data, unsigned index, bool udp, dns_socket_fn *cb, void *who,
                       void **ret_handle, struct err *err)
 {
-    struct egress_box *b = data;
+    struct egress_ctx *b = data;
     const struct egress_want want = {.kind = EGRESS_RESOLVER, .index = index, .udp = udp};
 
     return b->hub->ops->open(b->data, &want, cb, who, ret_handle, err);
@@ -203,7 +203,7 @@ static int dns_server(void *data, unsigned index, bool udp, dns_socket_fn *cb, v
 
 static void dns_learned(void *data, const char *name, const struct net_addr *a, uint32_t ttl)
 {
-    struct egress_box *b = data;
+    struct egress_ctx *b = data;
     uint64_t now = now_of(b), most = DNS_TTL_MOST_S;
 
     names_add(b->names, name, a, now,
@@ -223,7 +223,7 @@ static void on_listener_client(void *data, int fd, const struct sockaddr *peer)
     egress_accept(data, fd);
 }
 
-int egress_box_listen(struct egress_box *b, int tcp, int udp, struct err *err)
+int egress_ctx_listen(struct egress_ctx *b, int tcp, int udp, struct err *err)
 {
     int r = b->listener_count < 2 ? dns_serve(b->dns, udp, err)
                                   : err_set(err, -E2BIG, "egress: a third family");
@@ -231,7 +231,7 @@ int egress_box_listen(struct egress_box *b, int tcp, int udp, struct err *err)
     if (r < 0)
         (void)close(udp);
     else
-        r = listener_new(b->hub->poller, tcp, on_listener_client, b,
+        r = listener_new(b->hub->evloop, tcp, on_listener_client, b,
                          &b->listeners[b->listener_count], err);
     if (r < 0)
         (void)close(tcp);
@@ -240,14 +240,14 @@ int egress_box_listen(struct egress_box *b, int tcp, int udp, struct err *err)
     return r;
 }
 
-void egress_box_place(struct egress_box *b, const struct net_addr *gateway,
+void egress_ctx_place(struct egress_ctx *b, const struct net_addr *gateway,
                       const struct net_addr *own)
 {
     b->gateway = *gateway;
     net_addr_format(own, b->own);
 }
 
-void egress_box_rules(struct egress_box *b, struct egress_rules *rules)
+void egress_ctx_rules(struct egress_ctx *b, struct egress_rules *rules)
 {
     struct egress_rules *old = b->rules;
 
@@ -258,7 +258,7 @@ void egress_box_rules(struct egress_box *b, struct egress_rules *rules)
     egress_free(old);
 }
 
-void egress_box_sidecar(struct egress_box *b, const struct egress_sidecar *s,
+void egress_ctx_sidecar(struct egress_ctx *b, const struct egress_sidecar *s,
                         struct egress_rules *names)
 {
     b->is_sidecar = true;
@@ -269,7 +269,7 @@ void egress_box_sidecar(struct egress_box *b, const struct egress_sidecar *s,
     b->rules = names;
 }
 
-void egress_box_trouble(struct egress_box *b, const char *what)
+void egress_ctx_trouble(struct egress_ctx *b, const char *what)
 {
     egress_trouble(b, what, NULL);
 }
@@ -284,11 +284,11 @@ static struct dns_ops dns_ops_of(const struct egress_hub *h)
                             .trouble = dns_trouble};
 }
 
-int egress_box_new(struct egress_hub *h, const char *id, struct egress_rules *rules, void *data,
-                   struct egress_box **ret, struct err *err)
+int egress_ctx_new(struct egress_hub *h, const char *id, struct egress_rules *rules, void *data,
+                   struct egress_ctx **ret, struct err *err)
 {
     static struct dns_ops dns_ops; /* equal for all sandboxes */
-    struct egress_box *b = calloc(1, sizeof(*b));
+    struct egress_ctx *b = calloc(1, sizeof(*b));
     int r;
 
     if (b == NULL)
@@ -301,9 +301,9 @@ int egress_box_new(struct egress_hub *h, const char *id, struct egress_rules *ru
     b->names = names_new();
     r = b->names == NULL
             ? err_errno(err, -ENOMEM, "egress")
-            : dns_new(h->poller, &dns_ops, b, h->limits.queries_per_second, &b->dns, err);
+            : dns_new(h->evloop, &dns_ops, b, h->limits.queries_per_second, &b->dns, err);
     if (r < 0) {
-        egress_box_close(b);
+        egress_ctx_close(b);
         return r;
     }
     b->rules = rules;
@@ -311,7 +311,7 @@ int egress_box_new(struct egress_hub *h, const char *id, struct egress_rules *ru
     return 0;
 }
 
-void egress_box_close(struct egress_box *b)
+void egress_ctx_close(struct egress_ctx *b)
 {
     if (b == NULL)
         return;
@@ -328,7 +328,7 @@ void egress_box_close(struct egress_box *b)
 
 /* ---- the hub ---- */
 
-int egress_hub_new(struct poller *poller, struct relay_hub *relays, struct ca *ca,
+int egress_hub_new(struct evloop *evloop, struct relay_hub *relays, struct ca *ca,
                    const struct proxy_config *proxy, const struct egress_limits *limits,
                    const struct egress_ops *ops, struct egress_hub **ret, struct err *err)
 {
@@ -343,15 +343,15 @@ int egress_hub_new(struct poller *poller, struct relay_hub *relays, struct ca *c
     else
         proxy_config_init(&config);
     config.outbound = true;
-    *h = (struct egress_hub){.poller = poller,
+    *h = (struct egress_hub){.evloop = evloop,
                              .relays = relays,
                              .ca = ca,
                              .limits = *limits,
                              .idle_ms = config.stream_ms,
                              .ops = ops};
-    h->probe = hello_context();
+    h->probe = client_hello_context();
     r = h->probe == NULL ? err_errno(err, -ENOMEM, "egress")
-                         : proxy_new(poller, relays, &config, &egress_proxy_ops, h, &h->proxy, err);
+                         : proxy_new(evloop, relays, &config, &egress_proxy_ops, h, &h->proxy, err);
     if (r < 0) {
         egress_hub_close(h);
         return r;

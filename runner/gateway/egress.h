@@ -1,7 +1,7 @@
 #pragma once
 
 /* Egress of sandboxes: connections that the kernel redirected to listeners inside their network
- * namespaces, and DNS questions. One hub, and one egress_box per sandbox; the listener tells
+ * namespaces, and DNS questions. One hub, and one egress_ctx per sandbox; the listener tells
  * which sandbox a connection belongs to. The rules (policy/egress.h) decide where it goes. For
  * that its first bytes are peeked at (TLS's SNI, HTTP's Host), only briefly on ports where a
  * server may speak first.
@@ -16,7 +16,7 @@
  * HTTP is read request by request (proxy.h), plain or inside TLS: each request is decided by the
  * rules of that moment.
  *
- * With a sidecar (egress_box_sidecar) one handler gets every connection. It answers 200 (TLS is
+ * With a sidecar (egress_ctx_sidecar) one handler gets every connection. It answers 200 (TLS is
  * terminated), 202 (raw bytes) or an error.
  *
  * Runs in the supervisor's loop thread. */
@@ -31,7 +31,7 @@
 #include "policy/egress.h"
 
 struct ca;
-struct egress_box;
+struct egress_ctx;
 struct egress_hub;
 struct err;
 struct proxy_config;
@@ -96,36 +96,36 @@ struct egress_ops {
 };
 
 /* poller, relays, ca and proxy are borrowed. */
-int egress_hub_new(struct poller *poller, struct relay_hub *relays, struct ca *ca,
+int egress_hub_new(struct evloop *evloop, struct relay_hub *relays, struct ca *ca,
                    const struct proxy_config *proxy, const struct egress_limits *limits,
                    const struct egress_ops *ops, struct egress_hub **ret, struct err *err);
-/* Every egress_box is closed before. NULL is allowed. */
+/* Every egress_ctx is closed before. NULL is allowed. */
 void egress_hub_close(struct egress_hub *h);
 
 /* id: the sandbox's id, a hexadecimal number. Takes rules on success. data is passed to the ops. */
-int egress_box_new(struct egress_hub *h, const char *id, struct egress_rules *rules, void *data,
-                   struct egress_box **ret, struct err *err);
+int egress_ctx_new(struct egress_hub *h, const char *id, struct egress_rules *rules, void *data,
+                   struct egress_ctx **ret, struct err *err);
 /* Resets all connections and frees b. NULL is allowed. */
-void egress_box_close(struct egress_box *b);
+void egress_ctx_close(struct egress_ctx *b);
 
 /* Serves the TCP listener and UDP socket of one family. Always takes both. */
-int egress_box_listen(struct egress_box *b, int tcp, int udp, struct err *err);
+int egress_ctx_listen(struct egress_ctx *b, int tcp, int udp, struct err *err);
 /* Sets the addresses of the link: `gateway`, whose EGRESS_PROXY_PORT is the explicit proxy, and
  * the sandbox's own. Without this call the sandbox has no link. */
-void egress_box_place(struct egress_box *b, const struct net_addr *gateway,
+void egress_ctx_place(struct egress_ctx *b, const struct net_addr *gateway,
                       const struct net_addr *own);
 
 /* Replaces the rules (taken). Connections that the new rules deny or send elsewhere are reset;
  * open HTTP connections are decided anew with each request. */
-void egress_box_rules(struct egress_box *b, struct egress_rules *rules);
+void egress_ctx_rules(struct egress_ctx *b, struct egress_rules *rules);
 
 struct egress_sidecar {
     char handler[ADDRESS_TEXT_MAX]; /* destination of every connection */
     bool tls, dns, internet;
 };
 /* Switches to sidecar mode. names: the names that its DNS handles, taken; NULL: unchanged. */
-void egress_box_sidecar(struct egress_box *b, const struct egress_sidecar *s,
+void egress_ctx_sidecar(struct egress_ctx *b, const struct egress_sidecar *s,
                         struct egress_rules *names);
 
 /* Reports a problem by ops->trouble, rate-limited. what: a string literal. */
-void egress_box_trouble(struct egress_box *b, const char *what);
+void egress_ctx_trouble(struct egress_ctx *b, const char *what);

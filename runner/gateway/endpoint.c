@@ -11,7 +11,7 @@
 #include "base/auto.h"
 #include "base/socket.h"
 
-int endpoint_open(struct endpoint *e, struct poller *poller, int fd, SSL *ssl, watch_fn *on_event,
+int endpoint_open(struct endpoint *e, struct evloop *evloop, int fd, SSL *ssl, watch_fn *on_event,
                   void *owner)
 {
     int r;
@@ -21,7 +21,7 @@ int endpoint_open(struct endpoint *e, struct poller *poller, int fd, SSL *ssl, w
                            .owner = owner,
                            .in = BUF_INIT(ENDPOINT_OUT_MAX),
                            .out = BUF_INIT(ENDPOINT_OUT_MAX)};
-    r = ssl == NULL || SSL_set_fd(ssl, fd) == 1 ? watch_add(poller, &e->watch, fd, on_event)
+    r = ssl == NULL || SSL_set_fd(ssl, fd) == 1 ? watch_add(evloop, &e->watch, fd, on_event)
                                                 : -ENOMEM;
     if (r == 0)
         return 0;

@@ -20,7 +20,7 @@ enum {
 };
 
 struct endpoint {
-    struct watch watch; /* first */
+    struct fd_watch watch; /* first */
     int fd;             /* owned; -1 */
     SSL *ssl;           /* owned; NULL = plain */
     bool readable, writable;
@@ -35,7 +35,7 @@ struct endpoint {
 };
 
 /* Initialises e. Takes fd on success, and ssl always. 0 or a negative errno. */
-int endpoint_open(struct endpoint *e, struct poller *poller, int fd, SSL *ssl, watch_fn *on_event,
+int endpoint_open(struct endpoint *e, struct evloop *evloop, int fd, SSL *ssl, watch_fn *on_event,
                   void *owner);
 /* Closes the socket and frees the buffers; `reset` sends the peer a RST. May be called twice. */
 void endpoint_close(struct endpoint *e, bool reset);

@@ -13,38 +13,38 @@
 #include "base/socket.h"
 #include "gateway/poller.h"
 
-struct handover {
-    struct watch watch; /* first */
-    struct handover_hub *hub;
-    struct handover *next, **link;
+struct fd_passing {
+    struct fd_watch watch; /* first */
+    struct fd_passing_hub *hub;
+    struct fd_passing *next, **link;
     int client; /* owned */
-    handover_fn *on_end;
+    fd_passing_fn *on_end;
     void *data;
 };
 
-struct handover_hub {
-    struct poller *poller; /* borrowed */
-    struct handover *first;
+struct fd_passing_hub {
+    struct evloop *evloop; /* borrowed */
+    struct fd_passing *first;
     unsigned count;
 };
 
-int handover_hub_new(struct poller *poller, struct handover_hub **ret)
+int fd_passing_hub_new(struct evloop *evloop, struct fd_passing_hub **ret)
 {
-    struct handover_hub *hub = calloc(1, sizeof(*hub));
+    struct fd_passing_hub *hub = calloc(1, sizeof(*hub));
 
     if (hub == NULL)
         return -ENOMEM;
-    hub->poller = poller;
+    hub->evloop = evloop;
     *ret = hub;
     return 0;
 }
 
-unsigned handover_count(const struct handover_hub *hub)
+unsigned fd_passing_count(const struct fd_passing_hub *hub)
 {
     return hub->count;
 }
 
-static void handover_finish(struct handover *h)
+static void fd_passing_finish(struct fd_passing *h)
 {
     watch_remove(&h->watch);
     (void)close(h->client);
@@ -54,12 +54,12 @@ static void handover_finish(struct handover *h)
     free(h);
 }
 
-void handover_hub_close(struct handover_hub *hub)
+void fd_passing_hub_close(struct fd_passing_hub *hub)
 {
     if (hub == NULL)
         return;
     while (hub->first != NULL)
-        handover_finish(hub->first);
+        fd_passing_finish(hub->first);
     free(hub);
 }
 
@@ -74,13 +74,13 @@ static bool queue_is_empty(int fd)
 
 /* Only the queue's length matters, whatever happens to the socket, a shutdown included. Each
  * read by the peer, and its close, frees queue space and raises an event. */
-static void on_handover_event(struct watch *w, unsigned events)
+static void on_handover_event(struct fd_watch *w, unsigned events)
 {
-    struct handover *h = (struct handover *)(void *)w;
+    struct fd_passing *h = (struct fd_passing *)(void *)w;
 
     (void)events;
     if (queue_is_empty(h->client))
-        handover_finish(h);
+        fd_passing_finish(h);
 }
 
 static int send_fd(int client, int fd, const struct buf *text)
@@ -99,16 +99,16 @@ static int send_fd(int client, int fd, const struct buf *text)
     return (size_t)n == text->len ? 0 : -EAGAIN;
 }
 
-int handover_start(struct handover_hub *hub, int client, int fd, const struct buf *text,
-                   handover_fn *on_end, void *data)
+int fd_passing_start(struct fd_passing_hub *hub, int client, int fd, const struct buf *text,
+                   fd_passing_fn *on_end, void *data)
 {
-    struct handover *h = calloc(1, sizeof(*h));
+    struct fd_passing *h = calloc(1, sizeof(*h));
     int r;
 
     if (h == NULL)
         return -ENOMEM;
-    *h = (struct handover){.hub = hub, .client = client, .on_end = on_end, .data = data};
-    r = watch_add(hub->poller, &h->watch, client, on_handover_event);
+    *h = (struct fd_passing){.hub = hub, .client = client, .on_end = on_end, .data = data};
+    r = watch_add(hub->evloop, &h->watch, client, on_handover_event);
     if (r == 0)
         r = send_fd(client, fd, text);
     if (r < 0) {

@@ -9,19 +9,19 @@
  * Runs in the supervisor's loop thread. */
 
 struct buf;
-struct handover_hub;
-struct poller;
+struct fd_passing_hub;
+struct evloop;
 
-/* Called once, from the loop or handover_hub_close: the client has read everything or closed. */
-typedef void handover_fn(void *data);
+/* Called once, from the loop or fd_passing_hub_close: the client has read everything or closed. */
+typedef void fd_passing_fn(void *data);
 
-int handover_hub_new(struct poller *poller, struct handover_hub **ret);
-/* Called before poller_close. Calls every on_end. NULL is allowed. */
-void handover_hub_close(struct handover_hub *hub);
-unsigned handover_count(const struct handover_hub *hub);
+int fd_passing_hub_new(struct evloop *evloop, struct fd_passing_hub **ret);
+/* Called before evloop_close. Calls every on_end. NULL is allowed. */
+void fd_passing_hub_close(struct fd_passing_hub *hub);
+unsigned fd_passing_count(const struct fd_passing_hub *hub);
 
 /* Sends text with fd attached to its first byte; fd stays the caller's. On success client is
  * taken, and closed before on_end. -EAGAIN: the socket has no room for all of it, and the
  * connection must be closed. Other negative errnos as of sendmsg(2). */
-int handover_start(struct handover_hub *hub, int client, int fd, const struct buf *text,
-                   handover_fn *on_end, void *data);
+int fd_passing_start(struct fd_passing_hub *hub, int client, int fd, const struct buf *text,
+                   fd_passing_fn *on_end, void *data);

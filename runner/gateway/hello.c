@@ -59,7 +59,7 @@ static int on_client_hello(SSL *ssl, int *alert, void *arg)
     return SSL_CLIENT_HELLO_RETRY; /* aborts the handshake: all needed fields are read */
 }
 
-SSL_CTX *hello_context(void)
+SSL_CTX *client_hello_context(void)
 {
     SSL_CTX *ctx = SSL_CTX_new(TLS_server_method());
 
@@ -73,16 +73,16 @@ SSL_CTX *hello_context(void)
  * parsed once. */
 static int hello_first_record(const uint8_t *data, size_t len)
 {
-    if (len > 0 && data[0] != HELLO_FIRST)
+    if (len > 0 && data[0] != CLIENT_HELLO_FIRST)
         return -EBADMSG;
-    if (len > 1 && data[1] != HELLO_SECOND)
+    if (len > 1 && data[1] != CLIENT_HELLO_SECOND)
         return -EBADMSG;
     if (len < 5)
         return 0;
     return len >= 5 + ((size_t)data[3] << 8 | data[4]);
 }
 
-int hello_read(SSL_CTX *context, const uint8_t *data, size_t len, struct hello *ret)
+int client_hello_read(SSL_CTX *context, const uint8_t *data, size_t len, struct hello *ret)
 {
     BIO *in = NULL, *out = NULL;
     SSL *ssl;
@@ -90,7 +90,7 @@ int hello_read(SSL_CTX *context, const uint8_t *data, size_t len, struct hello *
 
     *ret = (struct hello){.has_name = false};
     if (r <= 0)
-        return r == 0 && len >= HELLO_MAX ? -EBADMSG : r;
+        return r == 0 && len >= CLIENT_HELLO_MAX ? -EBADMSG : r;
     ERR_clear_error();
     ssl = SSL_new(context);
     in = BIO_new_mem_buf(data, (int)len);
@@ -109,7 +109,7 @@ int hello_read(SSL_CTX *context, const uint8_t *data, size_t len, struct hello *
             r = ret->odd ? -EBADMSG : 1;
             break;
         case SSL_ERROR_WANT_READ:
-            r = len >= HELLO_MAX ? -EBADMSG : 0;
+            r = len >= CLIENT_HELLO_MAX ? -EBADMSG : 0;
             break;
         default:
             r = -EBADMSG;

@@ -12,9 +12,9 @@
 struct err;
 
 enum {
-    HELLO_MAX = 16 << 10, /* bytes of a ClientHello with its record headers; more is refused */
-    HELLO_FIRST = 22,     /* the first byte of a TLS handshake record */
-    HELLO_SECOND = 3,     /* its second byte */
+    CLIENT_HELLO_MAX = 16 << 10, /* bytes of a ClientHello with its record headers; more is refused */
+    CLIENT_HELLO_FIRST = 22,     /* the first byte of a TLS handshake record */
+    CLIENT_HELLO_SECOND = 3,     /* its second byte */
 };
 
 struct hello {
@@ -24,8 +24,8 @@ struct hello {
     char name[EGRESS_NAME_MAX + 1]; /* lower case */
 };
 
-/* The context for hello_read; the caller owns it (SSL_CTX_free). NULL: out of memory. */
-SSL_CTX *hello_context(void);
+/* The context for client_hello_read; the caller owns it (SSL_CTX_free). NULL: out of memory. */
+SSL_CTX *client_hello_context(void);
 /* Parses all bytes received so far. 1: *ret is set; 0: incomplete; -EBADMSG: no ClientHello, or
  * odd; -ENOMEM. */
-int hello_read(SSL_CTX *context, const uint8_t *data, size_t len, struct hello *ret);
+int client_hello_read(SSL_CTX *context, const uint8_t *data, size_t len, struct hello *ret);

@@ -11,8 +11,8 @@
 #include "base/err.h"
 
 struct listener {
-    struct watch watch; /* first */
-    struct poller *poller;
+    struct fd_watch watch; /* first */
+    struct evloop *evloop;
     int fd; /* owned */
     struct deadline pause;
     listener_fn *on_client;
@@ -31,7 +31,7 @@ static bool errno_is_out_of_fds(int error)
     return error == EMFILE || error == ENFILE || error == ENOBUFS || error == ENOMEM;
 }
 
-static void on_listener_event(struct watch *w, unsigned events)
+static void on_listener_event(struct fd_watch *w, unsigned events)
 {
     struct listener *l = (struct listener *)(void *)w;
 
@@ -49,7 +49,7 @@ static void on_listener_event(struct watch *w, unsigned events)
         if (errno == EAGAIN)
             return;
         if (errno_is_out_of_fds(errno)) {
-            deadline_set(l->poller, &l->pause, LISTENER_PAUSE_MS, on_listener_pause_over);
+            deadline_set(l->evloop, &l->pause, LISTENER_PAUSE_MS, on_listener_pause_over);
             return;
         }
         /* Errors of a single connection (reset before accept): try the next. */
@@ -57,7 +57,7 @@ static void on_listener_event(struct watch *w, unsigned events)
     watch_again(w);
 }
 
-int listener_new(struct poller *poller, int fd, listener_fn *on_client, void *data,
+int listener_new(struct evloop *evloop, int fd, listener_fn *on_client, void *data,
                  struct listener **ret, struct err *err)
 {
     struct listener *l = calloc(1, sizeof(*l));
@@ -65,12 +65,12 @@ int listener_new(struct poller *poller, int fd, listener_fn *on_client, void *da
 
     if (l == NULL)
         return err_errno(err, -ENOMEM, "listen");
-    l->poller = poller;
+    l->evloop = evloop;
     l->on_client = on_client;
     l->data = data;
     r = flags < 0 || fcntl(fd, F_SETFL, flags | O_NONBLOCK) < 0 ? -errno : 0;
     if (r == 0)
-        r = watch_add(poller, &l->watch, fd, on_listener_event);
+        r = watch_add(evloop, &l->watch, fd, on_listener_event);
     if (r < 0) {
         free(l);
         return err_errno(err, r, "listen");

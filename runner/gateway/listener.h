@@ -23,7 +23,7 @@ enum {
 typedef void listener_fn(void *data, int fd, const struct sockaddr *peer);
 
 /* fd is listening; taken on success and made non-blocking. 0 or a negative errno. */
-int listener_new(struct poller *poller, int fd, listener_fn *on_client, void *data,
+int listener_new(struct evloop *evloop, int fd, listener_fn *on_client, void *data,
                  struct listener **ret, struct err *err);
 /* Not to be called from within on_client. NULL is allowed. */
 void listener_close(struct listener *l);

@@ -20,7 +20,7 @@ struct deadline_list {
     QUEUE(struct deadline) waiting; /* the earliest first */
 };
 
-struct poller {
+struct evloop {
     uv_loop_t *loop; /* borrowed */
     int epoll;       /* owned */
     uv_poll_t poll;
@@ -29,7 +29,7 @@ struct poller {
     unsigned handles;
     struct epoll_event batch[BATCH]; /* the events [at, count) are not dispatched yet */
     int at, count;
-    QUEUE(struct watch) again;
+    QUEUE(struct fd_watch) again;
     unsigned again_count;
     struct deadline_list lists[DEADLINE_KINDS_MAX];
     uint64_t armed; /* due time of the timer; 0 = stopped */
@@ -37,9 +37,9 @@ struct poller {
 
 /* ---- watches ---- */
 
-static void watch_unqueue(struct watch *w)
+static void watch_unqueue(struct fd_watch *w)
 {
-    struct poller *p = w->poller;
+    struct evloop *p = w->evloop;
 
     if (!w->again)
         return;
@@ -50,12 +50,12 @@ static void watch_unqueue(struct watch *w)
 
 static void on_poller_idle(uv_idle_t *h)
 {
-    struct poller *p = h->data;
+    struct evloop *p = h->data;
 
     /* Only watches that are queued now: one that queues itself again waits for the next
      * iteration. */
     for (unsigned n = p->again_count; n > 0 && p->again.first != NULL; n--) {
-        struct watch *w = p->again.first;
+        struct fd_watch *w = p->again.first;
 
         watch_unqueue(w);
         w->on_event(w, 0);
@@ -64,9 +64,9 @@ static void on_poller_idle(uv_idle_t *h)
         (void)uv_idle_stop(h);
 }
 
-void watch_again(struct watch *w)
+void watch_again(struct fd_watch *w)
 {
-    struct poller *p = w->poller;
+    struct evloop *p = w->evloop;
 
     if (p == NULL || w->again)
         return;
@@ -77,48 +77,48 @@ void watch_again(struct watch *w)
         (void)uv_idle_start(&p->idle, on_poller_idle);
 }
 
-bool poller_crowded(const struct poller *p)
+bool evloop_crowded(const struct evloop *p)
 {
     return p->again.first != NULL || p->at < p->count;
 }
 
-static int epoll_control(struct poller *p, int op, struct watch *w, int fd, uint32_t events)
+static int epoll_control(struct evloop *p, int op, struct fd_watch *w, int fd, uint32_t events)
 {
     struct epoll_event ev = {.events = events | EPOLLIN | EPOLLRDHUP | EPOLLET, .data.ptr = w};
 
     return epoll_ctl(p->epoll, op, fd, &ev) < 0 ? -errno : 0;
 }
 
-static int watch_register(struct poller *p, struct watch *w, int fd, watch_fn *on_event,
+static int watch_register(struct evloop *p, struct fd_watch *w, int fd, watch_fn *on_event,
                           uint32_t events)
 {
     int r;
 
-    assert(w->poller == NULL);
+    assert(w->evloop == NULL);
     r = epoll_control(p, EPOLL_CTL_ADD, w, fd, events);
     if (r == 0)
-        *w = (struct watch){.poller = p, .on_event = on_event, .fd = fd};
+        *w = (struct fd_watch){.evloop = p, .on_event = on_event, .fd = fd};
     return r;
 }
 
-int watch_add(struct poller *p, struct watch *w, int fd, watch_fn *on_event)
+int watch_add(struct evloop *p, struct fd_watch *w, int fd, watch_fn *on_event)
 {
     return watch_register(p, w, fd, on_event, EPOLLOUT);
 }
 
-int watch_add_input(struct poller *p, struct watch *w, int fd, watch_fn *on_event)
+int watch_add_input(struct evloop *p, struct fd_watch *w, int fd, watch_fn *on_event)
 {
     return watch_register(p, w, fd, on_event, 0);
 }
 
-int watch_output(struct watch *w)
+int watch_output(struct fd_watch *w)
 {
-    return epoll_control(w->poller, EPOLL_CTL_MOD, w, w->fd, EPOLLOUT);
+    return epoll_control(w->evloop, EPOLL_CTL_MOD, w, w->fd, EPOLLOUT);
 }
 
-void watch_remove(struct watch *w)
+void watch_remove(struct fd_watch *w)
 {
-    struct poller *p = w->poller;
+    struct evloop *p = w->evloop;
 
     if (p == NULL)
         return;
@@ -127,12 +127,12 @@ void watch_remove(struct watch *w)
         if (p->batch[i].data.ptr == w)
             p->batch[i].data.ptr = NULL;
     watch_unqueue(w);
-    w->poller = NULL;
+    w->evloop = NULL;
 }
 
 static void on_epoll_ready(uv_poll_t *h, int status, int events)
 {
-    struct poller *p = h->data;
+    struct evloop *p = h->data;
 
     (void)status;
     (void)events;
@@ -140,7 +140,7 @@ static void on_epoll_ready(uv_poll_t *h, int status, int events)
         p->count = epoll_wait(p->epoll, p->batch, BATCH, 0);
         for (p->at = 0; p->at < p->count;) {
             struct epoll_event *ev = &p->batch[p->at++];
-            struct watch *w = ev->data.ptr;
+            struct fd_watch *w = ev->data.ptr;
 
             if (w != NULL)
                 w->on_event(w, ev->events);
@@ -153,7 +153,7 @@ static void on_epoll_ready(uv_poll_t *h, int status, int events)
 
 /* ---- deadlines ---- */
 
-static void poller_arm(struct poller *p);
+static void evloop_arm(struct evloop *p);
 
 static void deadline_unlink(struct deadline *d)
 {
@@ -163,7 +163,7 @@ static void deadline_unlink(struct deadline *d)
 
 static void on_poller_timer(uv_timer_t *t)
 {
-    struct poller *p = t->data;
+    struct evloop *p = t->data;
     uint64_t now = uv_now(p->loop);
 
     p->armed = 0;
@@ -177,11 +177,11 @@ static void on_poller_timer(uv_timer_t *t)
             d->on_due(d);
         }
     }
-    poller_arm(p);
+    evloop_arm(p);
 }
 
 /* Starts the timer for the earliest deadline. Waking too early is harmless. */
-static void poller_arm(struct poller *p)
+static void evloop_arm(struct evloop *p)
 {
     uint64_t due = 0, now = uv_now(p->loop);
 
@@ -197,7 +197,7 @@ static void poller_arm(struct poller *p)
     (void)uv_timer_start(&p->timer, on_poller_timer, due > now ? due - now : 0, 0);
 }
 
-static struct deadline_list *poller_list(struct poller *p, unsigned ms)
+static struct deadline_list *evloop_list(struct evloop *p, unsigned ms)
 {
     for (int i = 0; i < DEADLINE_KINDS_MAX; i++) {
         struct deadline_list *list = &p->lists[i];
@@ -213,9 +213,9 @@ static struct deadline_list *poller_list(struct poller *p, unsigned ms)
     return NULL;
 }
 
-void deadline_set(struct poller *p, struct deadline *d, unsigned ms, deadline_fn *on_due)
+void deadline_set(struct evloop *p, struct deadline *d, unsigned ms, deadline_fn *on_due)
 {
-    struct deadline_list *list = poller_list(p, ms > 0 ? ms : 1);
+    struct deadline_list *list = evloop_list(p, ms > 0 ? ms : 1);
 
     deadline_clear(d);
     d->list = list;
@@ -223,7 +223,7 @@ void deadline_set(struct poller *p, struct deadline *d, unsigned ms, deadline_fn
     d->on_due = on_due;
     queue_add(&list->waiting, d);
     if (list->waiting.first == d)
-        poller_arm(p);
+        evloop_arm(p);
 }
 
 void deadline_clear(struct deadline *d)
@@ -235,7 +235,7 @@ void deadline_clear(struct deadline *d)
 
 static void on_handle_closed(uv_handle_t *h)
 {
-    struct poller *p = h->data;
+    struct evloop *p = h->data;
 
     if (--p->handles > 0)
         return;
@@ -244,7 +244,7 @@ static void on_handle_closed(uv_handle_t *h)
     free(p);
 }
 
-void poller_close(struct poller *p)
+void evloop_close(struct evloop *p)
 {
     if (p == NULL)
         return;
@@ -254,14 +254,14 @@ void poller_close(struct poller *p)
     uv_close((uv_handle_t *)&p->poll, on_handle_closed);
 }
 
-uv_loop_t *poller_loop(struct poller *p)
+uv_loop_t *evloop_uv(struct evloop *p)
 {
     return p->loop;
 }
 
-int poller_new(uv_loop_t *loop, struct poller **ret, struct err *err)
+int evloop_new(uv_loop_t *loop, struct evloop **ret, struct err *err)
 {
-    struct poller *p = calloc(1, sizeof(*p));
+    struct evloop *p = calloc(1, sizeof(*p));
     int r;
 
     if (p == NULL)
@@ -281,7 +281,7 @@ int poller_new(uv_loop_t *loop, struct poller **ret, struct err *err)
     p->handles = 3;
     r = uv_poll_start(&p->poll, UV_READABLE, on_epoll_ready);
     if (r < 0) {
-        poller_close(p);
+        evloop_close(p);
         return err_errno(err, r, "sockets of the gateway");
     }
     *ret = p;

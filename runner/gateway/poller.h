@@ -15,38 +15,38 @@
 #include <uv.h>
 
 struct err;
-struct poller;
-struct watch;
+struct evloop;
+struct fd_watch;
 struct deadline;
 
 enum { DEADLINE_KINDS_MAX = 32 /* distinct durations in one poller */ };
 
 /* events: as of epoll(7); 0: the call that watch_again asked for. */
-typedef void watch_fn(struct watch *w, unsigned events);
+typedef void watch_fn(struct fd_watch *w, unsigned events);
 
 /* All zero: watches nothing. */
-struct watch {
-    struct poller *poller; /* NULL = not added */
+struct fd_watch {
+    struct evloop *evloop; /* NULL = not added */
     watch_fn *on_event;
     int fd; /* borrowed */
     bool again;
-    struct watch *next, **link; /* in the poller's queue for watch_again */
+    struct fd_watch *next, **link; /* in the poller's queue for watch_again */
 };
 
 /* Watches fd for input and output; readiness that already exists is reported soon, from the
  * loop. 0 or a negative errno. */
-int watch_add(struct poller *p, struct watch *w, int fd, watch_fn *on_event);
+int watch_add(struct evloop *p, struct fd_watch *w, int fd, watch_fn *on_event);
 /* Like watch_add, but EPOLLOUT is reported only after watch_output: an owner that writes until
  * EAGAIN is not woken each time its peer reads. */
-int watch_add_input(struct poller *p, struct watch *w, int fd, watch_fn *on_event);
+int watch_add_input(struct evloop *p, struct fd_watch *w, int fd, watch_fn *on_event);
 /* Enables EPOLLOUT for an added watch; reported at once if the socket is writable. */
-int watch_output(struct watch *w);
+int watch_output(struct fd_watch *w);
 /* Stops all calls; fd may be closed only afterwards. May be called twice. */
-void watch_remove(struct watch *w);
+void watch_remove(struct fd_watch *w);
 /* Requests one call with events 0, from the loop, after other watches were served. */
-void watch_again(struct watch *w);
+void watch_again(struct fd_watch *w);
 /* For use within a watch's call: true if other watches wait to be served. */
-bool poller_crowded(const struct poller *p);
+bool evloop_crowded(const struct evloop *p);
 
 typedef void deadline_fn(struct deadline *d);
 
@@ -59,11 +59,11 @@ struct deadline {
 };
 
 /* Calls on_due once after ms, unless the deadline is set again or cleared. */
-void deadline_set(struct poller *p, struct deadline *d, unsigned ms, deadline_fn *on_due);
+void deadline_set(struct evloop *p, struct deadline *d, unsigned ms, deadline_fn *on_due);
 void deadline_clear(struct deadline *d);
 
-int poller_new(uv_loop_t *loop, struct poller **ret, struct err *err);
+int evloop_new(uv_loop_t *loop, struct evloop **ret, struct err *err);
 /* All watches and deadlines are removed before. Memory is freed when the loop has run the close
  * callbacks. NULL is allowed. */
-void poller_close(struct poller *p);
-uv_loop_t *poller_loop(struct poller *p);
+void evloop_close(struct evloop *p);
+uv_loop_t *evloop_uv(struct evloop *p);

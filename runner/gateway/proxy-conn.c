@@ -195,7 +195,7 @@ static bool step_head(struct proxy_conn *c)
 /* Advances c as far as possible. May free c. */
 static void conn_step(struct proxy_conn *c);
 
-static void on_server_event(struct watch *w, unsigned events)
+static void on_server_event(struct fd_watch *w, unsigned events)
 {
     struct endpoint *e = (struct endpoint *)(void *)w;
 
@@ -207,7 +207,7 @@ static int conn_use_server(struct proxy_conn *c, int fd)
 {
     int r;
 
-    r = endpoint_open(&c->server, c->proxy->poller, fd, NULL, on_server_event, c);
+    r = endpoint_open(&c->server, c->proxy->evloop, fd, NULL, on_server_event, c);
     if (r < 0)
         return r;
     relay_tune(fd);
@@ -655,7 +655,7 @@ static void conn_set_clock(struct proxy_conn *c, bool moved)
     if (ms == c->clock_ms && (once || !moved))
         return;
     c->clock_ms = ms;
-    deadline_set(c->proxy->poller, &c->clock, ms, on_conn_timeout);
+    deadline_set(c->proxy->evloop, &c->clock, ms, on_conn_timeout);
 }
 
 /* ---- running ---- */
@@ -688,7 +688,7 @@ static void conn_step(struct proxy_conn *c)
     conn_set_clock(c, moved);
 }
 
-void on_client_event(struct watch *w, unsigned events)
+void on_client_event(struct fd_watch *w, unsigned events)
 {
     struct endpoint *e = (struct endpoint *)(void *)w;
 

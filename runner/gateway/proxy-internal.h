@@ -71,7 +71,7 @@ struct idle_server {
 };
 
 struct proxy {
-    struct poller *poller;
+    struct evloop *evloop;
     struct relay_hub *hub;
     struct proxy_config config;
     const struct proxy_ops *ops;
@@ -93,4 +93,4 @@ void conn_begin(struct proxy_conn *c);
 void conn_destroy(struct proxy_conn *c);
 int on_request_data(void *data, const char *at, size_t len);
 int on_reply_data(void *data, const char *at, size_t len);
-void on_client_event(struct watch *w, unsigned events);
+void on_client_event(struct fd_watch *w, unsigned events);

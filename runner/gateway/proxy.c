@@ -52,7 +52,7 @@ static void on_pool_timeout(struct deadline *d)
 }
 
 /* An idle server connection only has an event when its server closes it, or breaks the protocol. */
-static void on_pool_event(struct watch *w, unsigned events)
+static void on_pool_event(struct fd_watch *w, unsigned events)
 {
     if ((events & ~(unsigned)EPOLLOUT) != 0)
         idle_drop((struct idle_server *)(void *)w);
@@ -104,7 +104,7 @@ void pool_put(struct proxy *p, const char *key, int fd)
         (void)close(fd);
         return;
     }
-    if (endpoint_open(&s->server, p->poller, fd, NULL, on_pool_event, s) < 0) {
+    if (endpoint_open(&s->server, p->evloop, fd, NULL, on_pool_event, s) < 0) {
         (void)close(fd);
         free(s);
         return;
@@ -113,7 +113,7 @@ void pool_put(struct proxy *p, const char *key, int fd)
     (void)snprintf(s->key, sizeof(s->key), "%s", key);
     list_add(&p->idle, s);
     p->idle_count++;
-    deadline_set(p->poller, &s->clock, p->config.pool_ms, on_pool_timeout);
+    deadline_set(p->evloop, &s->clock, p->config.pool_ms, on_pool_timeout);
 }
 
 /* ---- clients ---- */
@@ -132,7 +132,7 @@ static int conn_open_client(struct proxy_conn *c, int fd, const struct proxy_cli
     (void)snprintf(c->peer, sizeof(c->peer), "%s", client->peer);
     if (client->key != NULL)
         (void)snprintf(c->key, sizeof(c->key), "%s", client->key);
-    r = endpoint_open(&c->client, c->proxy->poller, fd, client->ssl, on_client_event, c);
+    r = endpoint_open(&c->client, c->proxy->evloop, fd, client->ssl, on_client_event, c);
     if (r == 0 && client->early_len > 0)
         r = buf_append(&c->client.in, client->early, client->early_len);
     if (r < 0 && c->client.fd >= 0)
@@ -177,14 +177,14 @@ int proxy_adopt(struct proxy *p, int fd, const struct proxy_client *client, stru
 
 /* ---- life ---- */
 
-int proxy_new(struct poller *poller, struct relay_hub *hub, const struct proxy_config *config,
+int proxy_new(struct evloop *evloop, struct relay_hub *hub, const struct proxy_config *config,
               const struct proxy_ops *ops, void *data, struct proxy **ret, struct err *err)
 {
     struct proxy *p = calloc(1, sizeof(*p));
 
     if (p == NULL)
         return err_errno(err, -ENOMEM, "the gateway");
-    *p = (struct proxy){.poller = poller, .hub = hub, .ops = ops, .data = data};
+    *p = (struct proxy){.evloop = evloop, .hub = hub, .ops = ops, .data = data};
     if (config != NULL)
         p->config = *config;
     else

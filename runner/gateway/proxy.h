@@ -84,7 +84,7 @@ struct proxy_ops {
 };
 
 /* poller, hub and ops are borrowed. config may be NULL. 0 or a negative errno. */
-int proxy_new(struct poller *poller, struct relay_hub *hub, const struct proxy_config *config,
+int proxy_new(struct evloop *evloop, struct relay_hub *hub, const struct proxy_config *config,
               const struct proxy_ops *ops, void *data, struct proxy **ret, struct err *err);
 /* Resets every connection and frees p. NULL is allowed. */
 void proxy_close(struct proxy *p);

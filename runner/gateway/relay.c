@@ -44,19 +44,19 @@ struct pipe_pair {
 };
 
 struct relay_hub {
-    struct poller *poller; /* borrowed */
+    struct evloop *evloop; /* borrowed */
     struct relay_config config;
     struct relay *first;
     unsigned count, pipes; /* pipes: in use */
     struct pipe_pair *spare;
     unsigned spare_count;
-    struct throughput throughput;
+    struct sched_batch sched_batch;
     char scratch[COPY_SIZE];
 };
 
 /* One of the two sockets of a relay. */
 struct side {
-    struct watch watch; /* first */
+    struct fd_watch watch; /* first */
     struct relay *relay;
     int fd; /* owned */
     bool readable, writable;
@@ -219,7 +219,7 @@ static ssize_t side_blocked_output(struct side *t)
 static void side_has_sent(struct relay_hub *hub, struct side *s, size_t bytes)
 {
     s->sent += bytes;
-    throughput_moved(&hub->throughput, bytes);
+    sched_batch_moved(&hub->sched_batch, bytes);
 }
 
 static ssize_t side_step_held(struct relay_hub *hub, struct side *s, struct side *t)
@@ -337,7 +337,7 @@ static int side_move(struct relay *r, struct side *s, struct side *t, bool *ret_
     while ((n = side_step(r->hub, s, t)) > 0) {
         *ret_moved = true;
         moved += (size_t)n;
-        if (moved >= TURN_BYTES || (s->emptied && s->held == 0 && poller_crowded(r->hub->poller))) {
+        if (moved >= TURN_BYTES || (s->emptied && s->held == 0 && evloop_crowded(r->hub->evloop))) {
             s->emptied = false;
             watch_again(&s->watch);
             return 0;
@@ -376,7 +376,7 @@ static void relay_turn(struct relay *r)
     if (a->shut && b->shut)
         relay_end(r, RELAY_FINISHED);
     else if (moved)
-        deadline_set(r->hub->poller, &r->idle, r->idle_ms, on_relay_idle);
+        deadline_set(r->hub->evloop, &r->idle, r->idle_ms, on_relay_idle);
 }
 
 /* A reset is reported even while we do not read, so that the other side need not wait for it. */
@@ -388,7 +388,7 @@ static bool socket_is_reset(int fd)
     return getsockopt(fd, SOL_SOCKET, SO_ERROR, &error, &len) == 0 && error != 0;
 }
 
-static void on_side_event(struct watch *w, unsigned events)
+static void on_side_event(struct fd_watch *w, unsigned events)
 {
     struct side *s = (struct side *)(void *)w;
 
@@ -473,7 +473,7 @@ static int side_attach(struct relay *r, int i, int fd)
     s->relay = r;
     s->fd = fd;
     s->writable = true; /* until a write returns EAGAIN */
-    return watch_add_input(r->hub->poller, &s->watch, fd, on_side_event);
+    return watch_add_input(r->hub->evloop, &s->watch, fd, on_side_event);
 }
 
 int relay_start(struct relay_hub *hub, int a, int b, uint64_t group, relay_fn *on_end, void *data,
@@ -503,13 +503,13 @@ int relay_start(struct relay_hub *hub, int a, int b, uint64_t group, relay_fn *o
     }
     list_add(&hub->first, r);
     hub->count++;
-    deadline_set(hub->poller, &r->idle, r->idle_ms, on_relay_idle);
+    deadline_set(hub->evloop, &r->idle, r->idle_ms, on_relay_idle);
     if (ret != NULL)
         *ret = r;
     return 0;
 }
 
-int relay_hub_new(struct poller *poller, const struct relay_config *config, struct relay_hub **ret,
+int relay_hub_new(struct evloop *evloop, const struct relay_config *config, struct relay_hub **ret,
                   struct err *err)
 {
     static const struct relay_config defaults = {
@@ -518,9 +518,9 @@ int relay_hub_new(struct poller *poller, const struct relay_config *config, stru
 
     if (hub == NULL)
         return err_errno(err, -ENOMEM, "join connections");
-    hub->poller = poller;
+    hub->evloop = evloop;
     hub->config = config != NULL ? *config : defaults;
-    throughput_init(&hub->throughput, poller);
+    sched_batch_init(&hub->sched_batch, evloop);
     *ret = hub;
     return 0;
 }
@@ -537,7 +537,7 @@ void relay_hub_close(struct relay_hub *hub)
         hub->spare = p->next;
         pipe_free(p);
     }
-    throughput_close(&hub->throughput);
+    sched_batch_close(&hub->sched_batch);
     free(hub);
 }
 
@@ -579,7 +579,7 @@ static void relay_shorten_idle(struct relay *r)
     if (r->idle_ms <= r->hub->config.rest_ms)
         return;
     r->idle_ms = r->hub->config.rest_ms;
-    deadline_set(r->hub->poller, &r->idle, r->idle_ms, on_relay_idle);
+    deadline_set(r->hub->evloop, &r->idle, r->idle_ms, on_relay_idle);
 }
 
 uint64_t relay_group(const char *id)

@@ -60,7 +60,7 @@ struct relay_result {
 typedef void relay_fn(void *data, const struct relay_result *result);
 
 /* config NULL: the defaults. poller is borrowed. 0 or a negative errno. */
-int relay_hub_new(struct poller *poller, const struct relay_config *config, struct relay_hub **ret,
+int relay_hub_new(struct evloop *evloop, const struct relay_config *config, struct relay_hub **ret,
                   struct err *err);
 /* Ends every relay; on_end is called for each. NULL is allowed. */
 void relay_hub_close(struct relay_hub *hub);

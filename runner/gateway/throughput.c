@@ -13,43 +13,43 @@ static void thread_set_policy(int policy)
 
 static void on_throughput_window(struct deadline *d)
 {
-    struct throughput *t =
-        (struct throughput *)(void *)((char *)d - offsetof(struct throughput, window));
+    struct sched_batch *t =
+        (struct sched_batch *)(void *)((char *)d - offsetof(struct sched_batch, window));
 
-    if (t->moved < THROUGHPUT_MUCH) {
+    if (t->moved < SCHED_BATCH_MUCH) {
         thread_set_policy(SCHED_OTHER);
         return;
     }
     t->moved = 0;
-    deadline_set(t->poller, d, THROUGHPUT_WINDOW_MS, on_throughput_window);
+    deadline_set(t->evloop, d, SCHED_BATCH_WINDOW_MS, on_throughput_window);
 }
 
-void throughput_moved(struct throughput *t, size_t bytes)
+void sched_batch_moved(struct sched_batch *t, size_t bytes)
 {
-    uint64_t now = uv_now(poller_loop(t->poller));
+    uint64_t now = uv_now(evloop_uv(t->evloop));
 
     t->moved += bytes;
     if (t->fixed || t->window.link != NULL)
         return;
-    if (now - t->since > THROUGHPUT_WINDOW_MS) {
+    if (now - t->since > SCHED_BATCH_WINDOW_MS) {
         t->since = now;
         t->moved = bytes;
-    } else if (t->moved >= THROUGHPUT_MUCH) {
+    } else if (t->moved >= SCHED_BATCH_MUCH) {
         thread_set_policy(SCHED_BATCH);
         t->moved = 0;
-        deadline_set(t->poller, &t->window, THROUGHPUT_WINDOW_MS, on_throughput_window);
+        deadline_set(t->evloop, &t->window, SCHED_BATCH_WINDOW_MS, on_throughput_window);
     }
 }
 
-void throughput_init(struct throughput *t, struct poller *p)
+void sched_batch_init(struct sched_batch *t, struct evloop *p)
 {
-    *t = (struct throughput){
-        .poller = p,
+    *t = (struct sched_batch){
+        .evloop = p,
         .fixed = (sched_getscheduler(0) & ~SCHED_RESET_ON_FORK) != SCHED_OTHER,
     };
 }
 
-void throughput_close(struct throughput *t)
+void sched_batch_close(struct sched_batch *t)
 {
     if (t->window.link == NULL)
         return;

@@ -16,20 +16,20 @@
 #include "gateway/poller.h"
 
 enum {
-    THROUGHPUT_WINDOW_MS = 20,
-    THROUGHPUT_MUCH = 4 << 20, /* bytes per window: about 200 MiB/s */
+    SCHED_BATCH_WINDOW_MS = 20,
+    SCHED_BATCH_MUCH = 4 << 20, /* bytes per window: about 200 MiB/s */
 };
 
-struct throughput {
-    struct poller *poller;  /* borrowed */
+struct sched_batch {
+    struct evloop *evloop;  /* borrowed */
     struct deadline window; /* set during a bulk transfer */
     uint64_t since, moved;  /* start of the measurement (ms of uv_now), and bytes since */
     bool fixed;             /* the thread's policy was set by the operator; leave it */
 };
 
 /* A thread with another policy than SCHED_OTHER keeps it. */
-void throughput_init(struct throughput *t, struct poller *p);
+void sched_batch_init(struct sched_batch *t, struct evloop *p);
 /* Counts bytes that were just moved; from the loop's thread. */
-void throughput_moved(struct throughput *t, size_t bytes);
+void sched_batch_moved(struct sched_batch *t, size_t bytes);
 /* Restores SCHED_OTHER; no call follows. */
-void throughput_close(struct throughput *t);
+void sched_batch_close(struct sched_batch *t);

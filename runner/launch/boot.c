@@ -174,7 +174,7 @@ static int clone_joined(const struct boot_child *c, uid_t owner, struct clone_ar
 }
 
 /* Returns the child's pid or a negative errno. */
-static int clone_child(const struct sandbox *s, struct clone_args *args, const struct boot_child *c)
+static int clone_child(const struct launch_sandbox *s, struct clone_args *args, const struct boot_child *c)
 {
     sigset_t all, old;
     int pid;
@@ -242,7 +242,7 @@ static int connect_child(struct launcher *l, struct boot_child *c, struct boot_e
     return 0;
 }
 
-static int child_prepare(struct launcher *l, const struct sandbox *s, struct boot_child *c,
+static int child_prepare(struct launcher *l, const struct launch_sandbox *s, struct boot_child *c,
                          struct boot_ends *ret, struct err *err)
 {
     int r = cgroup_open_tasks(s->cgroup, c->tasks, &c->tasks_count, err);
@@ -267,7 +267,7 @@ static int child_prepare(struct launcher *l, const struct sandbox *s, struct boo
     return 0;
 }
 
-int boot_clone(struct launcher *l, struct sandbox *s, const struct boot_net *net,
+int boot_clone(struct launcher *l, struct launch_sandbox *s, const struct boot_net *net,
                struct boot_ends *ret, struct err *err)
 {
     /* Init unshares the other namespaces itself, while the launcher mounts its root. */
@@ -334,7 +334,7 @@ int boot_go(int control, const int *fds, int count, struct err *err)
 }
 
 /* EOF is never a success. The error names the stage and the exit status or signal. */
-static int boot_died(const struct sandbox *s, const struct boot *b, struct err *err)
+static int boot_died(const struct launch_sandbox *s, const struct boot *b, struct err *err)
 {
     struct pollfd p = {.fd = s->pidfd, .events = POLLIN};
     const char *stage = boot_stage_name(b->stage);
@@ -387,7 +387,7 @@ static ssize_t boot_receive(int control, int pidfd, struct imsg *msg, int64_t de
     return n;
 }
 
-int boot_await(struct launcher *l, const struct sandbox *s, int control, struct err *err)
+int boot_await(struct launcher *l, const struct launch_sandbox *s, int control, struct err *err)
 {
     struct boot b = BOOT_INIT(FD_NONE);
     struct imsg msg;
@@ -405,7 +405,7 @@ int boot_await(struct launcher *l, const struct sandbox *s, int control, struct 
     return r < 0 ? r : 0;
 }
 
-int boot_await_net(const struct sandbox *s, int control, struct err *err)
+int boot_await_net(const struct launch_sandbox *s, int control, struct err *err)
 {
     struct boot b = BOOT_INIT(FD_NONE);
     struct imsg msg;
@@ -438,7 +438,7 @@ static int boot_read_stages(struct boot *b, int fd, struct err *err)
     return r;
 }
 
-int boot_follow(const struct sandbox *s, const struct boot_ends *ends, int plan_fd, struct err *err)
+int boot_follow(const struct launch_sandbox *s, const struct boot_ends *ends, int plan_fd, struct err *err)
 {
     const int64_t deadline = clock_mono_ms() + BOOT_TIMEOUT_MS;
     struct boot b = BOOT_INIT(plan_fd);

@@ -28,19 +28,19 @@ enum {
 };
 
 /* A polling interval that doubles: a quick change is seen quickly, and a slow one costs no CPU. */
-struct patience {
+struct backoff {
     int64_t deadline; /* clock_mono_ms() */
     long usec;
 };
 
-static struct patience patience_new(int ms)
+static struct backoff patience_new(int ms)
 {
-    return (struct patience){.deadline = clock_mono_ms() + ms, .usec = PAUSE_MIN_USEC};
+    return (struct backoff){.deadline = clock_mono_ms() + ms, .usec = PAUSE_MIN_USEC};
 }
 
 /* Sleeps for the interval, or until fd polls as changed (FD_NONE: no fd). Returns false at once
  * when the deadline has passed. */
-static bool wait_more(struct patience *p, int fd)
+static bool wait_more(struct backoff *p, int fd)
 {
     struct pollfd change = {.fd = fd, .events = POLLPRI};
     struct timespec t = {.tv_nsec = p->usec * 1000};
@@ -56,7 +56,7 @@ static bool wait_more(struct patience *p, int fd)
 /* Waits until `key` of cgroup.events is `want`. The file polls as changed then. But the kernel
  * delays a notification that follows another within 10 ms, so the file is also read at intervals.
  */
-static int wait_event(int dir_fd, const char *key, uint64_t want, struct patience p)
+static int wait_event(int dir_fd, const char *key, uint64_t want, struct backoff p)
 {
     auto_close int fd = FD_NONE;
 
@@ -187,7 +187,7 @@ static int any_dir(const struct cgroup *c)
  * thaw them for the signal to take effect; a v2 freezer need not. */
 int cg_kill_by_list(const struct cgroup *c, int deadline_ms)
 {
-    struct patience p = patience_new(deadline_ms);
+    struct backoff p = patience_new(deadline_ms);
     int dir_fd = any_dir(c);
     int freezer = c->v2 == CG_NOWHERE ? freezer_fd(c) : FD_NONE;
 
@@ -238,7 +238,7 @@ void cgroup_signal_kill(const struct cgroup *c)
 
 /* If `file` shows that a freeze is already under way, the caller is retrying and does not wait
  * again. */
-static struct patience patience_to_freeze(int dir_fd, const char *file, const char *frozen,
+static struct backoff backoff_to_freeze(int dir_fd, const char *file, const char *frozen,
                                           bool freeze)
 {
     char text[CG_SMALL_MAX];
@@ -250,7 +250,7 @@ static struct patience patience_to_freeze(int dir_fd, const char *file, const ch
 static int freeze_v1(int dir_fd, bool freeze)
 {
     const char *want = freeze ? "FROZEN\n" : "THAWED\n";
-    struct patience p = patience_to_freeze(dir_fd, "freezer.state", "FREEZING\n", freeze);
+    struct backoff p = backoff_to_freeze(dir_fd, "freezer.state", "FREEZING\n", freeze);
     char text[CG_SMALL_MAX];
     int r;
 
@@ -270,7 +270,7 @@ static int freeze_v1(int dir_fd, bool freeze)
 
 static int freeze_v2(int dir_fd, bool freeze)
 {
-    struct patience p = patience_to_freeze(dir_fd, "cgroup.freeze", "1\n", freeze);
+    struct backoff p = backoff_to_freeze(dir_fd, "cgroup.freeze", "1\n", freeze);
     int r = file_poke_at(dir_fd, "cgroup.freeze", freeze ? "1" : "0");
 
     return r < 0 ? r : wait_event(dir_fd, "frozen", freeze, p);

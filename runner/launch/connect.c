@@ -64,7 +64,7 @@ static int connect_make_sockets(const struct launch_request *q, const struct sta
 
 int launcher_sockets(struct launcher *l, const struct launch_request *q, int *ret, struct err *err)
 {
-    struct sandbox *s = launcher_find(l, q->id);
+    struct launch_sandbox *s = launcher_find(l, q->id);
     auto_close int home = FD_NONE;
     struct stat host;
     int made;

@@ -222,7 +222,7 @@ static int disk_peek(int dir_fd, const char *name, struct err *err)
     return device < 0 ? device : disk_mount_ext4(device, err);
 }
 
-int upper_open(const struct sandbox *s, int *ret_disk, struct err *err)
+int upper_open(const struct launch_sandbox *s, int *ret_disk, struct err *err)
 {
     auto_close int disk = disk_peek(s->dir_fd, DISK_FILE, err);
     int fd;
@@ -272,7 +272,7 @@ static int disk_make_dirs(int mnt, uid_t base)
     return mkdirat(mnt, "work", 0700) < 0 && errno != EEXIST ? -errno : 0;
 }
 
-int disk_mount(const struct sandbox *s, struct err *err)
+int disk_mount(const struct launch_sandbox *s, struct err *err)
 {
     auto_close int image = disk_open_image(s->dir_fd, err);
     auto_close int device = FD_NONE;
@@ -294,7 +294,7 @@ int disk_mount(const struct sandbox *s, struct err *err)
 /* ---- usage ---- */
 
 /* The usage is read through the root of the running sandbox, which is on the disk. */
-static int disk_stat_inside(const struct sandbox *s, struct statvfs *ret)
+static int disk_stat_inside(const struct launch_sandbox *s, struct statvfs *ret)
 {
     auto_close int root = FD_NONE;
     char path[64];
@@ -309,7 +309,7 @@ static int disk_stat_inside(const struct sandbox *s, struct statvfs *ret)
     return fstatvfs(root, ret) < 0 ? -errno : 0;
 }
 
-void disk_usage(const struct sandbox *s, struct launch_disk *ret)
+void disk_usage(const struct launch_sandbox *s, struct launch_disk *ret)
 {
     struct statvfs fs;
     struct stat st;

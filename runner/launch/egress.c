@@ -115,7 +115,7 @@ static int egress_make_inside(int family, bool sockets, const struct stat *host,
 
 int launcher_egress(struct launcher *l, const struct launch_request *q, int ret[2], struct err *err)
 {
-    struct sandbox *s = launcher_find(l, q->id);
+    struct launch_sandbox *s = launcher_find(l, q->id);
     const bool sockets = (q->egress & (LAUNCH_EGRESS_TABLE | LAUNCH_EGRESS_NONE)) == 0;
     const enum egress_table table = (q->egress & LAUNCH_EGRESS_NONE) != 0   ? EGRESS_TABLE_NONE
                                     : (q->egress & LAUNCH_EGRESS_OPEN) != 0 ? EGRESS_TABLE_OPEN
@@ -205,7 +205,7 @@ static int handler_dial_tcp(const char *text)
 
 /* Reads the sandbox's creator from a file that only the launcher writes: the client that restarts a
  * sandbox later may be another one. */
-static int sandbox_load_creator(const struct sandbox *s, struct creator *ret, struct err *err)
+static int sandbox_load_creator(const struct launch_sandbox *s, struct creator *ret, struct err *err)
 {
     if (!s->kept) {
         *ret = *s->creator;
@@ -216,7 +216,7 @@ static int sandbox_load_creator(const struct sandbox *s, struct creator *ret, st
 
 int launcher_dial(struct launcher *l, const char *id, const char *handler, struct err *err)
 {
-    struct sandbox *s = launcher_find(l, id);
+    struct launch_sandbox *s = launcher_find(l, id);
     struct creator *who;
     int r;
 

@@ -18,7 +18,7 @@
 
 enum { LEFTOVERS_MS = 20 /* for orphans, when the caller can retry */ };
 
-static int sandbox_wait_gone(const struct sandbox *s, int timeout_ms, struct err *err)
+static int sandbox_wait_gone(const struct launch_sandbox *s, int timeout_ms, struct err *err)
 {
     struct pollfd p = {.fd = s->pidfd, .events = POLLIN};
     siginfo_t info;
@@ -39,7 +39,7 @@ static int sandbox_wait_gone(const struct sandbox *s, int timeout_ms, struct err
  * for the lock of a pipe that a process inside holds (shim/init/relay.h); then it exits only after
  * that process.
  */
-static int sandbox_kill(const struct sandbox *s, struct err *err)
+static int sandbox_kill(const struct launch_sandbox *s, struct err *err)
 {
     int r;
 
@@ -58,7 +58,7 @@ static int sandbox_kill(const struct sandbox *s, struct err *err)
     return 0;
 }
 
-int sandbox_end(struct launcher *l, struct sandbox *s, int timeout_ms, struct err *err)
+int sandbox_end(struct launcher *l, struct launch_sandbox *s, int timeout_ms, struct err *err)
 {
     int r = sandbox_kill(s, err);
 
@@ -74,7 +74,7 @@ int sandbox_end(struct launcher *l, struct sandbox *s, int timeout_ms, struct er
  * known whether the files stay or are removed (janitor.c). If it cannot be opened, the
  * unmount happens with init's exit.
  */
-static void sandbox_hold_root(struct sandbox *s)
+static void sandbox_hold_root(struct launch_sandbox *s)
 {
     auto_close int fd = FD_NONE;
     struct statfs fs;
@@ -92,7 +92,7 @@ static void sandbox_hold_root(struct sandbox *s)
 
 int launcher_end(struct launcher *l, const char *id, struct err *err)
 {
-    struct sandbox *s = launcher_find(l, id);
+    struct launch_sandbox *s = launcher_find(l, id);
     int r;
 
     if (s == NULL)
@@ -106,7 +106,7 @@ int launcher_end(struct launcher *l, const char *id, struct err *err)
 
 int launcher_pidfd(struct launcher *l, const char *id, struct err *err)
 {
-    const struct sandbox *s = launcher_find(l, id);
+    const struct launch_sandbox *s = launcher_find(l, id);
     int fd = s != NULL && s->pidfd >= 0 ? fcntl(s->pidfd, F_DUPFD_CLOEXEC, 3) : FD_NONE;
 
     if (fd >= 0)
@@ -116,20 +116,20 @@ int launcher_pidfd(struct launcher *l, const char *id, struct err *err)
 
 int launcher_kill(struct launcher *l, const char *id, struct err *err)
 {
-    struct sandbox *s = launcher_find(l, id);
+    struct launch_sandbox *s = launcher_find(l, id);
 
     return s == NULL ? err_set(err, -ENOENT, "no sandbox %s", id)
                      : sandbox_end(l, s, SANDBOX_END_MS, err);
 }
 
-bool sandbox_ended(const struct sandbox *s)
+bool sandbox_ended(const struct launch_sandbox *s)
 {
     struct pollfd p = {.fd = s->pidfd, .events = POLLIN};
 
     return s->pidfd < 0 || (poll(&p, 1, 0) > 0 && sandbox_wait_gone(s, 0, NULL) == 0);
 }
 
-int sandbox_end_leftovers(struct launcher *l, const struct sandbox *s, struct err *err)
+int sandbox_end_orphans(struct launcher *l, const struct launch_sandbox *s, struct err *err)
 {
     struct cgroup *c = NULL;
     int r;

@@ -265,7 +265,7 @@ static int floor_table(struct bpf_graph *g, const uint16_t *denied, size_t count
     return bpf_step(g, LOAD, FIELD(nr), bpf_switch(g, spans, n));
 }
 
-size_t floor_build(struct sock_filter out[FLOOR_MAX], bool guarded)
+size_t baseline_build(struct sock_filter out[BASELINE_MAX], bool guarded)
 {
     struct looked_at calls_x86_64 = {.ioctl = SYS_ioctl,
                                      .socket = SYS_socket,
@@ -303,7 +303,7 @@ size_t floor_build(struct sock_filter out[FLOOR_MAX], bool guarded)
                     floor_table(&g, denied_x86_64, sizeof(denied_x86_64) / sizeof(denied_x86_64[0]),
                                 &calls_x86_64, X32_BIT),
                     root);
-    r = bpf_graph_emit(&g, bpf_step(&g, LOAD, FIELD(arch), root), out, FLOOR_MAX);
+    r = bpf_graph_emit(&g, bpf_step(&g, LOAD, FIELD(arch), root), out, BASELINE_MAX);
     assert(r > 0); /* the program is one of two constants, so this is a build-time property */
     return (size_t)r;
 }
@@ -322,7 +322,7 @@ static int guard_table(struct bpf_graph *g, uint32_t clone_nr, uint32_t unshare_
     return bpf_step(g, LOAD, FIELD(nr), node);
 }
 
-size_t floor_build_guard(struct sock_filter out[FLOOR_MAX])
+size_t baseline_build_guard(struct sock_filter out[BASELINE_MAX])
 {
     struct bpf_node nodes[NODES_MAX];
     struct bpf_graph g;
@@ -332,7 +332,7 @@ size_t floor_build_guard(struct sock_filter out[FLOOR_MAX])
     /* The baseline refuses every other architecture. */
     root = bpf_test(&g, BPF_JEQ, AUDIT_ARCH_X86_64, guard_table(&g, CLONE_X86_64, UNSHARE_X86_64),
                     guard_table(&g, CLONE_I386, UNSHARE_I386));
-    r = bpf_graph_emit(&g, bpf_step(&g, LOAD, FIELD(arch), root), out, FLOOR_MAX);
+    r = bpf_graph_emit(&g, bpf_step(&g, LOAD, FIELD(arch), root), out, BASELINE_MAX);
     assert(r > 0); /* the program is a constant */
     return (size_t)r;
 }

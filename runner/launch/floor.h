@@ -11,7 +11,7 @@
 #include <stdbool.h>
 #include <stddef.h>
 
-enum { FLOOR_MAX = 256 };
+enum { BASELINE_MAX = 256 };
 
 /*
  * Writes the program to `out`; returns the number of instructions. guarded: the sandbox has a host
@@ -19,9 +19,9 @@ enum { FLOOR_MAX = 256 };
  * that could make one notify init, which decides (shim/init/guard.h). A call with only one possible
  * answer is refused by the filter itself.
  */
-size_t floor_build(struct sock_filter out[FLOOR_MAX], bool guarded);
+size_t baseline_build(struct sock_filter out[BASELINE_MAX], bool guarded);
 
 /* Writes the additional filter for processes of a guarded sandbox; init itself needs these calls.
  * It refuses openat2, whose mode is in memory, and new user namespaces, in which a process would
  * have all capabilities over the guarded files. Init installs it on each process before execve. */
-size_t floor_build_guard(struct sock_filter out[FLOOR_MAX]);
+size_t baseline_build_guard(struct sock_filter out[BASELINE_MAX]);

@@ -76,7 +76,7 @@ void fuse_abort(struct launcher *l, uid_t base)
             fuse_abort_one(dirfd(d), e->d_name, base);
 }
 
-void fuse_end_here(struct launcher *l, const struct sandbox *s)
+void fuse_end_here(struct launcher *l, const struct launch_sandbox *s)
 {
     struct pollfd p = {.fd = s->pidfd, .events = POLLIN};
 
@@ -91,12 +91,12 @@ void fuse_end_here(struct launcher *l, const struct sandbox *s)
     }
 }
 
-static _Noreturn void fuse_ender(const struct launcher *l, const struct sandbox *s)
+static _Noreturn void fuse_ender(const struct launcher *l, const struct launch_sandbox *s)
 {
     enum { FUSECTL, PIDFD, COUNT };
     int fds[COUNT] = {l->fusectl, s->pidfd};
     struct launcher own = *l;
-    const struct sandbox its = {.pidfd = PIDFD, .ids = {.base = s->ids.base}, .fuse = true};
+    const struct launch_sandbox its = {.pidfd = PIDFD, .ids = {.base = s->ids.base}, .fuse = true};
 
     if (child_keep_fds(fds, COUNT, 0) < 0)
         _exit(1);
@@ -108,7 +108,7 @@ static _Noreturn void fuse_ender(const struct launcher *l, const struct sandbox 
     _exit(0);
 }
 
-void fuse_end(struct launcher *l, const struct sandbox *s)
+void fuse_end(struct launcher *l, const struct launch_sandbox *s)
 {
     pid_t pid = -1;
 

@@ -123,7 +123,7 @@ struct janitor {
  * its own root_fd (sandbox_free); the job waits for that before it closes the root. Returns the
  * read end, or FD_NONE: s holds no root.
  */
-static int barrier_make(struct sandbox *s)
+static int barrier_make(struct launch_sandbox *s)
 {
     int pair[2];
 
@@ -604,7 +604,7 @@ static bool job_post(struct launcher *l, const struct queued *q)
     return job_hand_over(l, q) || (!l->janitor_fails && job_start(l, q) > 0);
 }
 
-static struct queued job_of(enum job_type type, const struct sandbox *s, bool cgroups, int barrier)
+static struct queued job_of(enum job_type type, const struct launch_sandbox *s, bool cgroups, int barrier)
 {
     struct queued q = {.job = {.type = type, .cgroups = cgroups, .base = s->ids.base},
                        .fds = {s->lock_fd, s->ids.lock_fd, FD_NONE, barrier}};
@@ -616,7 +616,7 @@ static struct queued job_of(enum job_type type, const struct sandbox *s, bool cg
     return q;
 }
 
-bool janitor_remove_sandbox(struct launcher *l, struct sandbox *s, bool cgroups)
+bool janitor_remove_sandbox(struct launcher *l, struct launch_sandbox *s, bool cgroups)
 {
     auto_close int barrier = FD_NONE;
     struct queued q;
@@ -628,7 +628,7 @@ bool janitor_remove_sandbox(struct launcher *l, struct sandbox *s, bool cgroups)
     return job_post(l, &q);
 }
 
-bool janitor_remove_large(struct launcher *l, const struct sandbox *s)
+bool janitor_remove_large(struct launcher *l, const struct launch_sandbox *s)
 {
     const struct queued q = job_of(JOB_REMOVE_SANDBOX, s, false, FD_NONE);
 
@@ -642,7 +642,7 @@ bool janitor_remove_hidden(struct launcher *l)
     return job_post(l, &q);
 }
 
-int janitor_stop_sandbox(struct launcher *l, struct sandbox *s)
+int janitor_stop_sandbox(struct launcher *l, struct launch_sandbox *s)
 {
     auto_close int barrier = FD_NONE;
     struct queued q;

@@ -176,9 +176,9 @@ int launcher_open(const struct launcher_config *config, struct launcher **ret, s
     return 0;
 }
 
-struct sandbox *sandbox_new(const char *id)
+struct launch_sandbox *sandbox_new(const char *id)
 {
-    struct sandbox *s = calloc(1, sizeof(*s));
+    struct launch_sandbox *s = calloc(1, sizeof(*s));
 
     if (s == NULL || (s->creator = calloc(1, sizeof(*s->creator))) == NULL) {
         free(s);
@@ -190,7 +190,7 @@ struct sandbox *sandbox_new(const char *id)
     return s;
 }
 
-void sandbox_free(struct sandbox *s)
+void sandbox_free(struct launch_sandbox *s)
 {
     if (s == NULL)
         return;
@@ -219,7 +219,7 @@ void launcher_free(struct launcher *l)
     if (l == NULL)
         return;
     while (l->sandboxes != NULL) {
-        struct sandbox *s = l->sandboxes;
+        struct launch_sandbox *s = l->sandboxes;
 
         launcher_drop(l, s);
         sandbox_free(s);
@@ -246,7 +246,7 @@ void launcher_free(struct launcher *l)
         if (l->boot_slots[i] >= 0)
             (void)close(l->boot_slots[i]);
     cgroup_host_free(l->cgroups);
-    network_heirs_free(l);
+    network_survivors_free(l);
     free(l->avoid);
     free(l->cpuinfo);
     free(l->state_dir);

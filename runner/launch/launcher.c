@@ -40,7 +40,7 @@ enum {
 /* The state of one start, until it has succeeded. */
 struct start {
     struct launcher *l;
-    struct sandbox *s;              /* owned */
+    struct launch_sandbox *s;              /* owned */
     const struct launch_request *q; /* borrowed */
     struct plan_mounts mounts;
     int fds[START_FDS_MAX]; /* owned from FIRST_OP on; what init gets, at PLAN_FD and up */
@@ -164,7 +164,7 @@ static int step_dir(struct start *st, struct err *err)
  * noticed (manage.c). The launcher has the sandbox's lock, so no process of it runs. */
 static int start_forget_earlier(const struct start *st, struct err *err)
 {
-    struct sandbox *old = sandbox_new(st->s->id);
+    struct launch_sandbox *old = sandbox_new(st->s->id);
 
     if (old == NULL)
         return err_errno(err, -ENOMEM, "start sandbox");
@@ -571,7 +571,7 @@ static void start_close(struct start *st)
 
 /* Without `cgroups` the sandbox's cgroups stay: they belong to another state directory or process.
  */
-static int sandbox_remove_traces(struct launcher *l, struct sandbox *s, bool cgroups,
+static int sandbox_remove_traces(struct launcher *l, struct launch_sandbox *s, bool cgroups,
                                  struct err *err)
 {
     int r = 0;
@@ -604,7 +604,7 @@ static void start_undo_later(struct start *st)
 
 static void start_undo(struct start *st)
 {
-    struct sandbox *s = st->s;
+    struct launch_sandbox *s = st->s;
     const bool alone = st->l->clients.len == 0; /* no other client waits */
 
     if (sandbox_end(st->l, s, alone ? SANDBOX_END_MS : UNDO_TIMEOUT_MS, NULL) < 0) {
@@ -677,15 +677,15 @@ int launcher_start(struct launcher *l, const struct launch_request *q, struct la
 
 /* A network is named and addressed by its owner's id range, so the owner stays while other
  * sandboxes are in it. */
-static int sandbox_check_members(struct launcher *l, const struct sandbox *s, struct err *err)
+static int sandbox_check_members(struct launcher *l, const struct launch_sandbox *s, struct err *err)
 {
-    const struct sandbox *peer;
+    const struct launch_sandbox *peer;
     const char *id;
 
     if (strcmp(s->net_owner, s->id) != 0)
         return 0;
     peer = network_peer(l, s);
-    id = peer != NULL ? peer->id : network_heir(l, s);
+    id = peer != NULL ? peer->id : network_survivor(l, s);
     return id == NULL
                ? 0
                : err_set(err, -EBUSY, "sandbox %s is in the network of sandbox %s", id, s->id);
@@ -694,7 +694,7 @@ static int sandbox_check_members(struct launcher *l, const struct sandbox *s, st
 /* A stopped kept sandbox is not registered: its state is only on disk. */
 static int sandbox_release_stopped(struct launcher *l, const char *id, struct err *err)
 {
-    struct sandbox *s = sandbox_new(id);
+    struct launch_sandbox *s = sandbox_new(id);
     auto_free char *owner = sandbox_owner(l, id);
     int r;
 
@@ -708,7 +708,7 @@ static int sandbox_release_stopped(struct launcher *l, const char *id, struct er
     if (r == 0)
         r = sandbox_check_members(l, s, err);
     if (r == 0)
-        r = sandbox_end_leftovers(l, s, err);
+        r = sandbox_end_orphans(l, s, err);
     if (r == 0 && s->ids.base != 0)
         r = idrange_retake(l->ids_fd, s->ids.base, owner, &s->ids, err);
     if (r == 0)
@@ -721,7 +721,7 @@ static int sandbox_release_stopped(struct launcher *l, const char *id, struct er
 
 int launcher_release(struct launcher *l, const char *id, struct err *err)
 {
-    struct sandbox *s = launcher_find(l, id);
+    struct launch_sandbox *s = launcher_find(l, id);
     int r;
 
     if (s == NULL)
@@ -744,7 +744,7 @@ int launcher_release(struct launcher *l, const char *id, struct err *err)
 
 unsigned long launcher_oom_kills(const struct launcher *l, const char *id)
 {
-    const struct sandbox *s = launcher_find(l, id);
+    const struct launch_sandbox *s = launcher_find(l, id);
     uint64_t n = 0;
 
     return s != NULL && s->cgroup != NULL && cgroup_oom_kills(s->cgroup, &n) == 0 ? n : 0;

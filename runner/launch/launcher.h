@@ -107,7 +107,7 @@ int launcher_freeze(struct launcher *l, const char *id, bool freeze, struct err 
 /* Reattaches a kept sandbox if its init survived the previous launcher. -ENOENT: no such sandbox.
  * -ESRCH: its init has exited (the sandbox is stopped). -EAGAIN: its init does not listen, because
  * it is starting or exiting: retry. *ret_frozen: its processes are frozen. */
-int launcher_adopt(struct launcher *l, const char *id, struct launch_result *ret, bool *ret_frozen,
+int launcher_reattach(struct launcher *l, const char *id, struct launch_result *ret, bool *ret_frozen,
                    struct err *err);
 
 /*
@@ -184,7 +184,7 @@ int launcher_list(struct launcher *l, struct err *err);
 
 /* Finds the sandboxes that survived the previous launcher, and restores missing rules of their
  * networks. Call it before any sweep, which would remove networks without an owner. */
-int launcher_inherit(struct launcher *l, struct err *err);
+int launcher_find_survivors(struct launcher *l, struct err *err);
 
 /* Reserves the id ranges of kept sandboxes without a running init (reboot or crash), and releases
  * the ranges of removed sandboxes. One launcher per state directory at a time. */
@@ -233,15 +233,15 @@ struct launch_reply {
     int code; /* 0 or a negative errno */
     int pid;  /* pid of init */
     unsigned base;
-    int frozen; /* LAUNCH_ADOPT: its processes are frozen */
+    int frozen; /* LAUNCH_REATTACH: its processes are frozen */
     /* a failed LAUNCH_START: processes of it still exit; LAUNCH_KILL, then LAUNCH_STOP or
      * LAUNCH_RELEASE must follow, as for a started sandbox */
     int remains;
     unsigned long oom_kills;
     uint64_t memory_bytes, memory_peak_bytes, cpu_usec, pids; /* LAUNCH_STATS */
     struct launch_disk disk;                                  /* LAUNCH_STATS */
-    struct net_place net;                                     /* LAUNCH_START, LAUNCH_ADOPT */
-    char net_owner[LAUNCH_ID_MAX + 1];                        /* LAUNCH_START, LAUNCH_ADOPT */
+    struct net_place net;                                     /* LAUNCH_START, LAUNCH_REATTACH */
+    char net_owner[LAUNCH_ID_MAX + 1];                        /* LAUNCH_START, LAUNCH_REATTACH */
     char message[480];                                        /* NUL-terminated */
 };
 int launcher_serve(struct launcher *l, int sock, struct err *err);

@@ -55,7 +55,7 @@ int launcher_listen(struct launcher *l, const struct address *a, bool udp, struc
 int launcher_listen_inside(struct launcher *l, const char *id, const struct address *a,
                            struct err *err)
 {
-    struct sandbox *s = launcher_find(l, id);
+    struct launch_sandbox *s = launcher_find(l, id);
     char text[ADDRESS_TEXT_MAX];
     auto_close int home = FD_NONE, fd = FD_NONE, here = FD_NONE;
     struct stat host, st;

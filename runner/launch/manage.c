@@ -28,7 +28,7 @@ char *sandbox_owner(const struct launcher *l, const char *id)
     return asprintf(&text, "%s\n%s\n", l->state_dir, id) < 0 ? NULL : text;
 }
 
-int sandbox_take_ids(struct launcher *l, struct sandbox *s, struct err *err)
+int sandbox_take_ids(struct launcher *l, struct launch_sandbox *s, struct err *err)
 {
     auto_free char *owner = NULL;
 
@@ -42,7 +42,7 @@ int sandbox_take_ids(struct launcher *l, struct sandbox *s, struct err *err)
 
 int launcher_stop(struct launcher *l, const char *id, int *ret_pidfd, struct err *err)
 {
-    struct sandbox *s = launcher_find(l, id);
+    struct launch_sandbox *s = launcher_find(l, id);
     auto_free char *owner = sandbox_owner(l, id);
     int fd, r;
 
@@ -72,7 +72,7 @@ int launcher_stop(struct launcher *l, const char *id, int *ret_pidfd, struct err
 
 int launcher_freeze(struct launcher *l, const char *id, bool freeze, struct err *err)
 {
-    struct sandbox *s = launcher_find(l, id);
+    struct launch_sandbox *s = launcher_find(l, id);
 
     if (s == NULL)
         return err_set(err, -ENOENT, "no sandbox %s", id);
@@ -81,7 +81,7 @@ int launcher_freeze(struct launcher *l, const char *id, bool freeze, struct err 
 
 int launcher_stats(struct launcher *l, const char *id, struct launch_reply *ret, struct err *err)
 {
-    struct sandbox *s = launcher_find(l, id);
+    struct launch_sandbox *s = launcher_find(l, id);
     struct cgroup_stats stats;
     int r;
 
@@ -99,10 +99,10 @@ int launcher_stats(struct launcher *l, const char *id, struct launch_reply *ret,
 }
 
 /* Cleans up after a sandbox when its init has exited. -EAGAIN: some of its processes still exit. */
-static int sandbox_recover(struct launcher *l, struct sandbox *s, const char *owner,
+static int sandbox_recover(struct launcher *l, struct launch_sandbox *s, const char *owner,
                            struct err *err)
 {
-    if (sandbox_end_leftovers(l, s, err) == -EAGAIN)
+    if (sandbox_end_orphans(l, s, err) == -EAGAIN)
         return -EAGAIN;
     network_load(s);
     (void)network_leave(l, s, NULL);
@@ -114,7 +114,7 @@ static int sandbox_recover(struct launcher *l, struct sandbox *s, const char *ow
 
 /* Init's socket does not listen. -ESRCH when its lock is free, so init has exited; -EAGAIN when it
  * is not free yet. Processes that init leaves behind are killed here first. */
-static int sandbox_not_listening(struct launcher *l, struct sandbox *s, struct err *err)
+static int sandbox_not_listening(struct launcher *l, struct launch_sandbox *s, struct err *err)
 {
     auto_free char *owner = sandbox_owner(l, s->id);
     int r = sandbox_dir_lock(s);
@@ -132,7 +132,7 @@ static int sandbox_not_listening(struct launcher *l, struct sandbox *s, struct e
     return err_set(err, -ESRCH, "sandbox %s is stopped", s->id);
 }
 
-static int sandbox_reattach(struct launcher *l, struct sandbox *s, struct launch_result *ret,
+static int sandbox_reattach(struct launcher *l, struct launch_sandbox *s, struct launch_result *ret,
                             bool *ret_frozen, struct err *err)
 {
     auto_close int control = FD_NONE;
@@ -174,10 +174,10 @@ static int sandbox_reattach(struct launcher *l, struct sandbox *s, struct launch
     return 0;
 }
 
-int launcher_adopt(struct launcher *l, const char *id, struct launch_result *ret, bool *ret_frozen,
+int launcher_reattach(struct launcher *l, const char *id, struct launch_result *ret, bool *ret_frozen,
                    struct err *err)
 {
-    struct sandbox *s;
+    struct launch_sandbox *s;
     int r;
 
     if (launcher_find(l, id) != NULL)
@@ -192,7 +192,7 @@ int launcher_adopt(struct launcher *l, const char *id, struct launch_result *ret
         return r;
     }
     launcher_add(l, s);
-    network_disinherit(l, id);
+    network_survivor_drop(l, id);
     network_reopen_hosts(l, s);
     return 0;
 }
@@ -245,21 +245,21 @@ int launcher_list(struct launcher *l, struct err *err)
 /* A running sandbox holds its lock. If its directory cannot be opened, it is treated as running. */
 static int kept_find_survivor(struct launcher *l, const char *id, void *data)
 {
-    struct sandbox *s = sandbox_new(id);
+    struct launch_sandbox *s = sandbox_new(id);
     int r = 0;
 
     (void)data;
     if (s == NULL)
         return -ENOMEM;
     if (sandbox_dir_open(l, s, NULL) < 0 && s->dir_fd >= 0)
-        r = network_inherit(l, s);
+        r = network_survivor_add(l, s);
     sandbox_free(s);
     return r;
 }
 
 static int kept_recover_one(struct launcher *l, const char *id, void *data)
 {
-    struct sandbox *s = sandbox_new(id);
+    struct launch_sandbox *s = sandbox_new(id);
     auto_free char *owner = sandbox_owner(l, id);
 
     (void)data;
@@ -274,13 +274,13 @@ static int kept_recover_one(struct launcher *l, const char *id, void *data)
     return 0;
 }
 
-int launcher_inherit(struct launcher *l, struct err *err)
+int launcher_find_survivors(struct launcher *l, struct err *err)
 {
     int r = kept_each(l, kept_find_survivor, NULL, err);
 
     if (r < 0)
         return err_errno(err, r, "find the sandboxes that live");
-    network_inherited(l);
+    network_survivor_added(l);
     return 0;
 }
 

@@ -25,12 +25,12 @@ enum {
 struct launch_net_ops {
     void *data;
     /* Computes the remaining members of box; makes nothing. */
-    int (*prepare)(void *data, struct net_box *box, struct err *err);
+    int (*prepare)(void *data, struct net_setup *setup, struct err *err);
     /* Makes the network, with the peer in the namespace ns_fd. A failure leaves only what is
      * removed with that namespace. -ENOTRECOVERABLE: the process must exit. */
-    int (*add)(void *data, struct net_box *box, int ns_fd, struct err *err);
+    int (*add)(void *data, struct net_setup *setup, int ns_fd, struct err *err);
     /* Removes the network; missing parts are no error. */
-    int (*remove)(void *data, const struct net_box *box, struct err *err);
+    int (*remove)(void *data, const struct net_setup *setup, struct err *err);
     /* For a slot after its sandbox has exited. lingers: the kernel still has its link; erase:
      * removes the link (some 20 ms). Neither uses `data`, so a forked child may call them. */
     bool (*lingers)(uint32_t slot);
@@ -40,7 +40,7 @@ struct launch_net_ops {
      * wait() ms (-1: not). restore returns NET_OPS_ flags or a negative errno. */
     int (*watch)(void *data);
     int (*wait)(void *data);
-    int (*restore)(void *data, const struct net_box *const *boxes, size_t count, struct err *err);
+    int (*restore)(void *data, const struct net_setup *const *setups, size_t count, struct err *err);
     /* Returns why the network of a slot is closed (its rules could not be restored), or NULL if it
      * is open. */
     const char *(*closed)(void *data, uint32_t slot);
@@ -49,9 +49,9 @@ struct launch_net_ops {
     /* After restore has returned NET_OPS_MOVED: updates a live network with the uplink's MTU and
      * the host's name servers. pidfd: a process in it. Returns 1 if box has changed.
      * -ENOTRECOVERABLE as add. */
-    int (*follow)(void *data, struct net_box *box, int pidfd, struct err *err);
+    int (*follow)(void *data, struct net_setup *setup, int pidfd, struct err *err);
     /* Installs, replaces or removes the namespace's egress table; box is NULL if it has no link. */
-    int (*egress)(void *data, const struct net_box *box, int ns_fd, enum egress_table table,
+    int (*egress)(void *data, const struct net_setup *setup, int ns_fd, enum egress_table table,
                   struct err *err);
     /* Returns the host's name server number `index`. -ENOENT: there are fewer. */
     int (*resolver)(void *data, unsigned index, struct sockaddr_storage *ret, struct err *err);

@@ -39,19 +39,19 @@ struct net_record {
     int32_t hosts_lease, resolv_lease;
     uint32_t host_count;
     struct launch_host hosts[LAUNCH_HOSTS_MAX];
-    struct net_box box;
+    struct net_setup setup;
     char aliases[LAUNCH_ALIASES_MAX + 1];
 };
 
 /* Returns the slot of the sandbox's own network. */
-static uint32_t sandbox_slot(const struct sandbox *s)
+static uint32_t sandbox_slot(const struct launch_sandbox *s)
 {
     return (s->ids.base - IDRANGE_FIRST) / IDRANGE_SIZE;
 }
 
 /* ---- the file ---- */
 
-static int record_save(const struct sandbox *s, struct err *err)
+static int record_save(const struct launch_sandbox *s, struct err *err)
 {
     auto_free struct net_record *rec = calloc(1, sizeof(*rec));
     auto_close int fd = FD_NONE;
@@ -71,7 +71,7 @@ static int record_save(const struct sandbox *s, struct err *err)
         (void)memcpy(rec->hosts, s->hosts, s->host_count * sizeof(rec->hosts[0]));
     rec->has = s->net != NULL ? HAS_BOX : 0U;
     if (s->net != NULL)
-        rec->box = *s->net;
+        rec->setup = *s->net;
     /* The record is replaced atomically. A launcher that dies here, or a full disk, must not leave
      * a running sandbox without the record of its network. No fsync: a crash of the host ends the
      * sandbox, too. */
@@ -95,7 +95,7 @@ static bool record_load(int dir_fd, struct net_record *ret)
     return launch_id_ok(ret->owner) && ret->host_count <= LAUNCH_HOSTS_MAX;
 }
 
-static int sandbox_set_hosts(struct sandbox *s, const struct launch_host *hosts, size_t count)
+static int sandbox_set_hosts(struct launch_sandbox *s, const struct launch_host *hosts, size_t count)
 {
     struct launch_host *own = count > 0 ? malloc(count * sizeof(*own)) : NULL;
 
@@ -109,7 +109,7 @@ static int sandbox_set_hosts(struct sandbox *s, const struct launch_host *hosts,
     return 0;
 }
 
-void network_load(struct sandbox *s)
+void network_load(struct launch_sandbox *s)
 {
     auto_free struct net_record *rec = malloc(sizeof(*rec));
 
@@ -128,37 +128,37 @@ void network_load(struct sandbox *s)
     free(s->net);
     s->net = malloc(sizeof(*s->net));
     if (s->net != NULL)
-        *s->net = rec->box;
+        *s->net = rec->setup;
 }
 
 /* ---- members ---- */
 
-static bool sandbox_is_peer(const struct sandbox *p, const struct sandbox *s)
+static bool sandbox_is_peer(const struct launch_sandbox *p, const struct launch_sandbox *s)
 {
     return p != NULL && p != s && strcmp(p->net_owner, s->net_owner) == 0 && !sandbox_ended(p);
 }
 
-struct sandbox *network_peer(struct launcher *l, const struct sandbox *s)
+struct launch_sandbox *network_peer(struct launcher *l, const struct launch_sandbox *s)
 {
-    struct sandbox *owner = launcher_find(l, s->net_owner);
+    struct launch_sandbox *owner = launcher_find(l, s->net_owner);
 
     if (sandbox_is_peer(owner, s))
         return owner;
-    for (struct sandbox *p = l->joined; p != NULL; p = p->joined.next)
+    for (struct launch_sandbox *p = l->joined; p != NULL; p = p->joined.next)
         if (sandbox_is_peer(p, s))
             return p;
     return NULL;
 }
 
-static struct sandbox *live_sandbox(struct launcher *l, const char *id)
+static struct launch_sandbox *live_sandbox(struct launcher *l, const char *id)
 {
-    struct sandbox *s = launcher_find(l, id);
+    struct launch_sandbox *s = launcher_find(l, id);
 
     return s != NULL && !sandbox_ended(s) ? s : NULL;
 }
 
 /* Gives s its own copy of the box: the owner may be dropped from the registry before s. */
-static int network_share_box(struct sandbox *s, const struct sandbox *member, int *ret_pidfd,
+static int network_share_box(struct launch_sandbox *s, const struct launch_sandbox *member, int *ret_pidfd,
                              struct err *err)
 {
     *ret_pidfd = member->pidfd;
@@ -171,22 +171,22 @@ static int network_share_box(struct sandbox *s, const struct sandbox *member, in
     return 0;
 }
 
-int network_choose(struct launcher *l, struct sandbox *s, const struct launch_request *q,
+int network_choose(struct launcher *l, struct launch_sandbox *s, const struct launch_request *q,
                    int *ret_pidfd, struct err *err)
 {
-    const struct sandbox *member;
-    const char *heir;
+    const struct launch_sandbox *member;
+    const char *survivor;
 
     (void)snprintf(s->net_owner, sizeof(s->net_owner), "%s", s->id);
     if (q->net_join == NULL) {
         /* Sandboxes that joined this one have survived its restart: it gets the same network again.
          */
         member = network_peer(l, s);
-        heir = member == NULL ? network_heir(l, s) : NULL;
-        if (heir != NULL)
+        survivor = member == NULL ? network_survivor(l, s) : NULL;
+        if (survivor != NULL)
             return err_set(err, -EAGAIN,
                            "network: sandbox %s, which has joined it, has not been taken up yet",
-                           heir);
+                           survivor);
         /* That network belongs to the user namespace of the previous run. */
         if (member != NULL && (q->net_flags & LAUNCH_NET_ADMIN) != 0)
             return err_set(err, -EBUSY,
@@ -211,15 +211,15 @@ int network_choose(struct launcher *l, struct sandbox *s, const struct launch_re
 
 /* ---- survivors of the previous launcher ---- */
 
-struct net_heir {
+struct net_survivor {
     char id[LAUNCH_ID_MAX + 1];
     char owner[LAUNCH_ID_MAX + 1]; /* id of the sandbox that owns the network */
-    struct net_box *box;           /* owned; NULL: the network has no link */
+    struct net_setup *setup;           /* owned; NULL: the network has no link */
 };
 
 /* The sandbox runs, but the record of its network is unreadable, so its rules cannot be restored:
  * closes the network. */
-static void network_shut_unknown(const struct launcher *l, const struct sandbox *s)
+static void network_shut_unknown(const struct launcher *l, const struct launch_sandbox *s)
 {
     if (faccessat(s->dir_fd, net_file, F_OK, AT_SYMLINK_NOFOLLOW) < 0 && errno == ENOENT)
         return; /* the sandbox has no network */
@@ -227,21 +227,21 @@ static void network_shut_unknown(const struct launcher *l, const struct sandbox 
         l->net->shut(l->net->data, sandbox_slot(s), "the record of its network cannot be read");
 }
 
-int network_inherit(struct launcher *l, struct sandbox *s)
+int network_survivor_add(struct launcher *l, struct launch_sandbox *s)
 {
-    struct net_heir *more;
+    struct net_survivor *more;
 
     network_load(s);
     if (s->net_owner[0] == '\0') {
         network_shut_unknown(l, s);
         return 0;
     }
-    more = reallocarray(l->heirs, l->heir_count + 1, sizeof(*more));
+    more = reallocarray(l->survivors, l->survivor_count + 1, sizeof(*more));
     if (more == NULL)
         return -ENOMEM;
-    l->heirs = more;
-    more += l->heir_count++;
-    more->box = take(s->net);
+    l->survivors = more;
+    more += l->survivor_count++;
+    more->setup = take(s->net);
     (void)memcpy(more->id, s->id, sizeof(more->id));
     (void)memcpy(more->owner, s->net_owner, sizeof(more->owner));
     return 0;
@@ -249,48 +249,48 @@ int network_inherit(struct launcher *l, struct sandbox *s)
 
 static void heir_drop(struct launcher *l, size_t i)
 {
-    free(l->heirs[i].box);
-    l->heirs[i] = l->heirs[--l->heir_count];
-    if (l->heir_count == 0)
-        network_heirs_free(l);
+    free(l->survivors[i].setup);
+    l->survivors[i] = l->survivors[--l->survivor_count];
+    if (l->survivor_count == 0)
+        network_survivors_free(l);
 }
 
-void network_disinherit(struct launcher *l, const char *id)
+void network_survivor_drop(struct launcher *l, const char *id)
 {
-    for (size_t i = 0; i < l->heir_count; i++)
-        if (strcmp(l->heirs[i].id, id) == 0) {
+    for (size_t i = 0; i < l->survivor_count; i++)
+        if (strcmp(l->survivors[i].id, id) == 0) {
             heir_drop(l, i);
             return;
         }
 }
 
-void network_heirs_free(struct launcher *l)
+void network_survivors_free(struct launcher *l)
 {
-    for (size_t i = 0; i < l->heir_count; i++)
-        free(l->heirs[i].box);
-    free(l->heirs);
-    l->heirs = NULL;
-    l->heir_count = 0;
+    for (size_t i = 0; i < l->survivor_count; i++)
+        free(l->survivors[i].setup);
+    free(l->survivors);
+    l->survivors = NULL;
+    l->survivor_count = 0;
 }
 
 /* A running sandbox holds its lock. If its directory cannot be opened, it is treated as running. */
-static bool heir_lives(struct launcher *l, const struct net_heir *h)
+static bool survivor_lives(struct launcher *l, const struct net_survivor *h)
 {
-    struct sandbox *s = sandbox_new(h->id);
+    struct launch_sandbox *s = sandbox_new(h->id);
     int r = s == NULL ? -ENOMEM : sandbox_dir_open(l, s, NULL);
 
     sandbox_free(s);
     return r < 0 && r != -ENOENT;
 }
 
-const char *network_heir(struct launcher *l, const struct sandbox *s)
+const char *network_survivor(struct launcher *l, const struct launch_sandbox *s)
 {
-    for (size_t i = 0; i < l->heir_count;) {
-        const struct net_heir *h = &l->heirs[i];
+    for (size_t i = 0; i < l->survivor_count;) {
+        const struct net_survivor *h = &l->survivors[i];
 
         if (strcmp(h->owner, s->net_owner) != 0 || strcmp(h->id, s->id) == 0)
             i++;
-        else if (heir_lives(l, h))
+        else if (survivor_lives(l, h))
             return h->id;
         else
             heir_drop(l, i); /* the last entry has moved to index i */
@@ -312,25 +312,25 @@ static uint32_t network_group_of(const struct launcher *l, const char *name)
     return h != NET_GROUP_NONE ? h : 1;
 }
 
-static struct net_box *network_box_of(const struct launcher *l, const struct sandbox *s,
+static struct net_setup *network_box_of(const struct launcher *l, const struct launch_sandbox *s,
                                       const struct launch_request *q)
 {
-    struct net_box *box = calloc(1, sizeof(*box));
+    struct net_setup *setup = calloc(1, sizeof(*setup));
 
-    if (box == NULL)
+    if (setup == NULL)
         return NULL;
-    box->slot = sandbox_slot(s);
-    box->internet = (q->net_flags & LAUNCH_NET_INTERNET) != 0;
-    box->admin = (q->net_flags & LAUNCH_NET_ADMIN) != 0;
-    box->access = q->net_access;
-    box->dns_count = (uint32_t)q->net_dns_count;
-    (void)memcpy(box->dns, q->net_dns, sizeof(box->dns));
+    setup->slot = sandbox_slot(s);
+    setup->internet = (q->net_flags & LAUNCH_NET_INTERNET) != 0;
+    setup->admin = (q->net_flags & LAUNCH_NET_ADMIN) != 0;
+    setup->access = q->net_access;
+    setup->dns_count = (uint32_t)q->net_dns_count;
+    (void)memcpy(setup->dns, q->net_dns, sizeof(setup->dns));
     if (q->net_name != NULL)
-        box->group = network_group_of(l, q->net_name);
-    return box;
+        setup->group = network_group_of(l, q->net_name);
+    return setup;
 }
 
-static int network_make_link(struct launcher *l, struct sandbox *s, struct err *err)
+static int network_make_link(struct launcher *l, struct launch_sandbox *s, struct err *err)
 {
     auto_close int ns = FD_NONE;
     char path[64];
@@ -350,7 +350,7 @@ static int network_make_link(struct launcher *l, struct sandbox *s, struct err *
     return r == 0 ? record_save(s, err) : r;
 }
 
-int network_make(struct launcher *l, struct sandbox *s, const struct launch_request *q,
+int network_make(struct launcher *l, struct launch_sandbox *s, const struct launch_request *q,
                  struct err *err)
 {
     int r;
@@ -388,13 +388,13 @@ static int network_forget(struct launcher *l, const char *owner, struct err *err
     if (dir < 0 || !record_load(dir, rec))
         return 0;
     if ((rec->has & HAS_BOX) != 0 && l->net != NULL)
-        r = l->net->remove(l->net->data, &rec->box, err);
+        r = l->net->remove(l->net->data, &rec->setup, err);
     if (r == 0)
         (void)unlinkat(dir, net_file, 0);
     return r;
 }
 
-int network_leave(struct launcher *l, struct sandbox *s, struct err *err)
+int network_leave(struct launcher *l, struct launch_sandbox *s, struct err *err)
 {
     uint32_t group = s->net != NULL ? s->net->group : NET_GROUP_NONE;
     int r = 0;
@@ -403,8 +403,8 @@ int network_leave(struct launcher *l, struct sandbox *s, struct err *err)
         return 0;
     if (strcmp(s->net_owner, s->id) != 0 && s->dir_fd >= 0)
         (void)unlinkat(s->dir_fd, net_file, 0);
-    network_disinherit(l, s->id);
-    if (network_peer(l, s) == NULL && network_heir(l, s) == NULL)
+    network_survivor_drop(l, s->id);
+    if (network_peer(l, s) == NULL && network_survivor(l, s) == NULL)
         r = network_forget(l, s->net_owner, err);
     s->net_owner[0] = '\0';
     if (group != NET_GROUP_NONE)
@@ -412,17 +412,17 @@ int network_leave(struct launcher *l, struct sandbox *s, struct err *err)
     return r;
 }
 
-struct net_place network_place(const struct sandbox *s)
+struct net_place network_place(const struct launch_sandbox *s)
 {
-    struct net_place p = {.box4 = {.family = 0}};
+    struct net_place p = {.sandbox4 = {.family = 0}};
 
     if (s->net == NULL)
         return p;
     p.gateway4 = s->net->gateway4;
-    p.box4 = s->net->box4;
+    p.sandbox4 = s->net->sandbox4;
     if (s->net->route6) {
         p.gateway6 = s->net->gateway6;
-        p.box6 = s->net->box6;
+        p.sandbox6 = s->net->sandbox6;
     }
     return p;
 }
@@ -434,30 +434,30 @@ int launcher_watch(const struct launcher *l)
     return l->net != NULL && l->net->watch != NULL ? l->net->watch(l->net->data) : FD_NONE;
 }
 
-int network_over(const struct launcher *l, struct err *err)
+int network_conn_limit(const struct launcher *l, struct err *err)
 {
     if (l->net == NULL || l->net->over == NULL)
         return err_set(err, -EOPNOTSUPP, "network: this launcher makes none");
     return l->net->over(l->net->data, err);
 }
 
-static void resolv_rewrite(const struct sandbox *s);
+static void resolv_rewrite(const struct launch_sandbox *s);
 
-static bool has_slot(const struct net_box *const *boxes, size_t count, uint32_t slot)
+static bool has_slot(const struct net_setup *const *setups, size_t count, uint32_t slot)
 {
     for (size_t i = 0; i < count; i++)
-        if (boxes[i]->slot == slot)
+        if (setups[i]->slot == slot)
             return true;
     return false;
 }
 
-static bool sandbox_lives_at(const struct sandbox *s, uint32_t slot)
+static bool sandbox_lives_at(const struct launch_sandbox *s, uint32_t slot)
 {
     return s->net != NULL && !sandbox_ended(s) && s->net->slot == slot;
 }
 
 /* Updates a network through one of its members; the other members get copies of the box. */
-static void network_follow_one(struct launcher *l, struct sandbox *first)
+static void network_follow_one(struct launcher *l, struct launch_sandbox *first)
 {
     struct err err = ERR_NONE;
     int r = l->net->follow(l->net->data, first->net, first->pidfd, &err);
@@ -467,7 +467,7 @@ static void network_follow_one(struct launcher *l, struct sandbox *first)
         abort();
     if (r <= 0)
         return; /* the network stays as it is */
-    for (struct sandbox *s = first; s != NULL; s = s->all.next) {
+    for (struct launch_sandbox *s = first; s != NULL; s = s->all.next) {
         if (!sandbox_lives_at(s, first->net->slot))
             continue;
         if (s != first)
@@ -479,8 +479,8 @@ static void network_follow_one(struct launcher *l, struct sandbox *first)
 
 static void network_follow_all(struct launcher *l)
 {
-    for (struct sandbox *s = l->sandboxes; s != NULL; s = s->all.next) {
-        const struct sandbox *p = l->sandboxes;
+    for (struct launch_sandbox *s = l->sandboxes; s != NULL; s = s->all.next) {
+        const struct launch_sandbox *p = l->sandboxes;
 
         if (s->net == NULL || sandbox_ended(s))
             continue;
@@ -493,31 +493,31 @@ static void network_follow_all(struct launcher *l)
 
 /* Collects every live network once. The list is a fixed array: an allocation could fail, and then
  * no rules would be restored. */
-static size_t network_live_boxes(const struct launcher *l, const struct net_box *ret[IDRANGE_COUNT])
+static size_t network_live_boxes(const struct launcher *l, const struct net_setup *ret[IDRANGE_COUNT])
 {
     size_t count = 0;
 
-    for (const struct sandbox *s = l->sandboxes; s != NULL; s = s->all.next)
+    for (const struct launch_sandbox *s = l->sandboxes; s != NULL; s = s->all.next)
         if (s->net != NULL && !sandbox_ended(s) && count < IDRANGE_COUNT &&
             !has_slot(ret, count, s->net->slot))
             ret[count++] = s->net;
-    for (size_t i = 0; i < l->heir_count; i++)
-        if (l->heirs[i].box != NULL && count < IDRANGE_COUNT &&
-            !has_slot(ret, count, l->heirs[i].box->slot))
-            ret[count++] = l->heirs[i].box;
+    for (size_t i = 0; i < l->survivor_count; i++)
+        if (l->survivors[i].setup != NULL && count < IDRANGE_COUNT &&
+            !has_slot(ret, count, l->survivors[i].setup->slot))
+            ret[count++] = l->survivors[i].setup;
     return count;
 }
 
 void launcher_watched(struct launcher *l)
 {
-    const struct net_box *boxes[IDRANGE_COUNT];
+    const struct net_setup *setups[IDRANGE_COUNT];
     const uint64_t one = 1;
     int r;
 
     if (l->net == NULL || l->net->restore == NULL)
         return;
     /* core/ reports errors */
-    r = l->net->restore(l->net->data, boxes, network_live_boxes(l, boxes), NULL);
+    r = l->net->restore(l->net->data, setups, network_live_boxes(l, setups), NULL);
     if (r < 0)
         return;
     if ((r & NET_OPS_TURNED) != 0 && l->net_turned >= 0)
@@ -532,18 +532,18 @@ int launcher_watch_wait(const struct launcher *l)
     return l->net != NULL && l->net->wait != NULL ? l->net->wait(l->net->data) : -1;
 }
 
-void network_inherited(struct launcher *l)
+void network_survivor_added(struct launcher *l)
 {
-    if (l->heir_count > 0)
+    if (l->survivor_count > 0)
         launcher_watched(l);
 }
 
 /* ---- closed networks ---- */
 
 static void closed_add(const struct launcher *l, struct buf *b, const char *id,
-                       const struct net_box *box)
+                       const struct net_setup *setup)
 {
-    const char *why = box != NULL ? l->net->closed(l->net->data, box->slot) : NULL;
+    const char *why = setup != NULL ? l->net->closed(l->net->data, setup->slot) : NULL;
 
     if (why == NULL)
         return;
@@ -562,11 +562,11 @@ int network_closed(struct launcher *l, int ret[2], struct err *err)
         l->net_turned = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
     if (l->net_turned < 0)
         return err_errno(err, -errno, "network: eventfd");
-    for (const struct sandbox *s = l->sandboxes; s != NULL; s = s->all.next)
+    for (const struct launch_sandbox *s = l->sandboxes; s != NULL; s = s->all.next)
         if (!sandbox_ended(s))
             closed_add(l, &b, s->id, s->net);
-    for (size_t i = 0; i < l->heir_count; i++)
-        closed_add(l, &b, l->heirs[i].id, l->heirs[i].box);
+    for (size_t i = 0; i < l->survivor_count; i++)
+        closed_add(l, &b, l->survivors[i].id, l->survivors[i].setup);
     list = memfd_sealed("rind-closed", b.data != NULL ? b.data : "", b.len);
     turned = list < 0 ? list : fcntl(l->net_turned, F_DUPFD_CLOEXEC, 3);
     if (list < 0 || turned < 0)
@@ -601,7 +601,7 @@ static bool is_taken_name(const char *name, size_t len)
 }
 
 /* Adds a line with all names of a member. Returns false if it does not fit any more. */
-static bool hosts_add_member(struct buf *b, const struct sandbox *s)
+static bool hosts_add_member(struct buf *b, const struct launch_sandbox *s)
 {
     const char *const lists[] = {s->hostname, s->aliases};
     auto_buf struct buf names = BUF_INIT(ETC_TEXT_MAX);
@@ -615,11 +615,11 @@ static bool hosts_add_member(struct buf *b, const struct sandbox *s)
                 (void)buf_printf(&names, "%c%.*s", names.len > 0 ? ' ' : '\t', (int)len, p);
             p += len + (p[len] == ' ');
         }
-    net_addr_format(&s->net->box4, text);
+    net_addr_format(&s->net->sandbox4, text);
     return names.len == 0 || buf_printf(b, "%s%.*s\n", text, (int)names.len, names.data) >= 0;
 }
 
-static void hosts_add_extra(const struct sandbox *s, struct buf *ret)
+static void hosts_add_extra(const struct launch_sandbox *s, struct buf *ret)
 {
     for (uint32_t i = 0; i < s->host_count; i++) {
         const struct net_addr *a = &s->hosts[i].addr;
@@ -631,48 +631,48 @@ static void hosts_add_extra(const struct sandbox *s, struct buf *ret)
     }
 }
 
-unsigned network_hosts(const struct launcher *l, const struct sandbox *s, struct buf *ret)
+unsigned network_hosts(const struct launcher *l, const struct launch_sandbox *s, struct buf *ret)
 {
-    const struct net_box *box = s->net;
+    const struct net_setup *setup = s->net;
     unsigned left_out = 0;
 
     (void)buf_append_str(ret, "127.0.0.1\tlocalhost\n"
                               "::1\tlocalhost ip6-localhost ip6-loopback\n");
-    if (box == NULL) {
+    if (setup == NULL) {
         (void)buf_printf(ret, "127.0.1.1\t%s\n", s->hostname);
         hosts_add_extra(s, ret);
         return 0;
     }
     (void)hosts_add_member(ret, s); /* the first member always fits */
-    if (box->access.port_count > 0)
-        hosts_add_line(ret, &box->gateway4, HOST_NAME);
+    if (setup->access.port_count > 0)
+        hosts_add_line(ret, &setup->gateway4, HOST_NAME);
     hosts_add_extra(s, ret);
-    for (const struct sandbox *p = l->sandboxes; box->group != NET_GROUP_NONE && p != NULL;
+    for (const struct launch_sandbox *p = l->sandboxes; setup->group != NET_GROUP_NONE && p != NULL;
          p = p->all.next)
-        if (strcmp(p->net_owner, p->id) == 0 && p->net != NULL && p->net->group == box->group &&
-            p->net->slot != box->slot)
+        if (strcmp(p->net_owner, p->id) == 0 && p->net != NULL && p->net->group == setup->group &&
+            p->net->slot != setup->slot)
             left_out += !hosts_add_member(ret, p);
     return left_out;
 }
 
-void network_resolv(const struct sandbox *s, struct buf *ret)
+void network_resolv(const struct launch_sandbox *s, struct buf *ret)
 {
-    const struct net_box *box = s->net;
+    const struct net_setup *setup = s->net;
 
-    if (box == NULL) {
+    if (setup == NULL) {
         /* The sandbox has no route to these, so a query fails at once. With egress, which may be
          * enabled while it runs, the sandbox's own resolver answers for any of them. A loopback
          * address would not be redirected. */
         (void)buf_append_str(ret, "nameserver 1.1.1.1\nnameserver 8.8.8.8\n");
         return;
     }
-    for (uint32_t i = 0; i < box->dns_count; i++) {
+    for (uint32_t i = 0; i < setup->dns_count; i++) {
         char text[NET_ADDR_TEXT_MAX];
 
-        net_addr_format(&box->dns[i], text);
+        net_addr_format(&setup->dns[i], text);
         (void)buf_printf(ret, "nameserver %s\n", text);
     }
-    (void)buf_append_str(ret, box->search);
+    (void)buf_append_str(ret, setup->search);
 }
 
 /* Writes in place, because the file is bind-mounted: a renamed file would not be seen. */
@@ -683,7 +683,7 @@ static void etc_write_text(int fd, const struct buf *text)
 }
 
 /* Returns the number of members that the file lacks. */
-static unsigned hosts_rewrite(const struct launcher *l, const struct sandbox *s)
+static unsigned hosts_rewrite(const struct launcher *l, const struct launch_sandbox *s)
 {
     auto_buf struct buf text = BUF_INIT(ETC_TEXT_MAX);
     unsigned left_out;
@@ -695,7 +695,7 @@ static unsigned hosts_rewrite(const struct launcher *l, const struct sandbox *s)
     return left_out;
 }
 
-int network_lease(struct sandbox *s, int hosts, int resolv, struct err *err)
+int network_lease(struct launch_sandbox *s, int hosts, int resolv, struct err *err)
 {
     s->hosts_lease = hosts;
     s->resolv_lease = resolv;
@@ -704,7 +704,7 @@ int network_lease(struct sandbox *s, int hosts, int resolv, struct err *err)
 
 /* A compromised init could hand out any fd. So only a tmpfs file is accepted, whose inode lock no
  * process inside can hold while it sleeps (own.c). */
-static int init_get_fd(const struct sandbox *s, int number)
+static int init_get_fd(const struct launch_sandbox *s, int number)
 {
     auto_close int fd = FD_NONE;
     struct statfs fs;
@@ -720,7 +720,7 @@ static int init_get_fd(const struct sandbox *s, int number)
 }
 
 /* Opens resolv.conf anew each time: it is written too rarely to keep an fd. */
-static void resolv_rewrite(const struct sandbox *s)
+static void resolv_rewrite(const struct launch_sandbox *s)
 {
     auto_buf struct buf text = BUF_INIT(ETC_TEXT_MAX);
     auto_close int fd = init_get_fd(s, s->resolv_lease);
@@ -731,7 +731,7 @@ static void resolv_rewrite(const struct sandbox *s)
     etc_write_text(fd, &text);
 }
 
-void network_reopen_hosts(struct launcher *l, struct sandbox *s)
+void network_reopen_hosts(struct launcher *l, struct launch_sandbox *s)
 {
     auto_close int fd = FD_NONE;
 
@@ -748,11 +748,11 @@ void network_reopen_hosts(struct launcher *l, struct sandbox *s)
 
 void network_tell_group(struct launcher *l, uint32_t group)
 {
-    const struct sandbox *cut = NULL;
+    const struct launch_sandbox *cut = NULL;
     unsigned most = 0;
     bool told = false;
 
-    for (struct sandbox *s = l->sandboxes; s != NULL; s = s->all.next) {
+    for (struct launch_sandbox *s = l->sandboxes; s != NULL; s = s->all.next) {
         unsigned left_out;
 
         if (s->net == NULL || s->net->group != group)

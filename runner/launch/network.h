@@ -17,40 +17,40 @@
 struct err;
 struct launch_request;
 struct launcher;
-struct sandbox;
+struct launch_sandbox;
 
 /* Call it before init is cloned. *ret_pidfd: a process whose net namespace the new sandbox joins,
  * borrowed, or FD_NONE for its own. -EBUSY: the sandbox to join does not run. */
-int network_choose(struct launcher *l, struct sandbox *s, const struct launch_request *q,
+int network_choose(struct launcher *l, struct launch_sandbox *s, const struct launch_request *q,
                    int *ret_pidfd, struct err *err);
 /* Makes or joins the network, and writes the record. Call it while init waits. */
-int network_make(struct launcher *l, struct sandbox *s, const struct launch_request *q,
+int network_make(struct launcher *l, struct launch_sandbox *s, const struct launch_request *q,
                  struct err *err);
 /* Call it when a member has exited or a start has failed: removes the network with its last member.
  */
-int network_leave(struct launcher *l, struct sandbox *s, struct err *err);
+int network_leave(struct launcher *l, struct launch_sandbox *s, struct err *err);
 /* Returns another live member, or NULL. */
-struct sandbox *network_peer(struct launcher *l, const struct sandbox *s);
+struct launch_sandbox *network_peer(struct launcher *l, const struct launch_sandbox *s);
 /* Loads the record, for a sandbox that this launcher has not started. */
-void network_load(struct sandbox *s);
+void network_load(struct launch_sandbox *s);
 
 /* Survivors: sandboxes that run in networks made by the previous launcher, until each is reattached
  * or has exited. Meanwhile their networks are neither removed nor left without rules. */
 /* Adds a survivor; its directory is open. -ENOMEM. */
-int network_inherit(struct launcher *l, struct sandbox *s);
+int network_survivor_add(struct launcher *l, struct launch_sandbox *s);
 /* Call it when all survivors are added: restores missing rules of their networks. */
-void network_inherited(struct launcher *l);
+void network_survivor_added(struct launcher *l);
 /* Returns the id of a survivor in the network of s, or NULL. Valid until the next call. */
-const char *network_heir(struct launcher *l, const struct sandbox *s);
+const char *network_survivor(struct launcher *l, const struct launch_sandbox *s);
 /* Drops a survivor that is reattached or has exited. */
-void network_disinherit(struct launcher *l, const char *id);
-void network_heirs_free(struct launcher *l);
+void network_survivor_drop(struct launcher *l, const char *id);
+void network_survivors_free(struct launcher *l);
 
 /* Returns the addresses of the sandbox's network. */
-struct net_place network_place(const struct sandbox *s);
+struct net_place network_place(const struct launch_sandbox *s);
 
-/* LAUNCH_OVER: returns the fd, which the caller owns. */
-int network_over(const struct launcher *l, struct err *err);
+/* LAUNCH_CONN_LIMIT: returns the fd, which the caller owns. */
+int network_conn_limit(const struct launcher *l, struct err *err);
 
 /* LAUNCH_CLOSED. ret: the two fds, which the caller owns. */
 int network_closed(struct launcher *l, int ret[2], struct err *err);
@@ -58,13 +58,13 @@ int network_closed(struct launcher *l, int ret[2], struct err *err);
 /* network_lease records the fd numbers under which init keeps the hosts file and resolv.conf (0:
  * none), so that a later launcher can rewrite them. network_reopen_hosts gets the hosts file from
  * init again. */
-int network_lease(struct sandbox *s, int hosts, int resolv, struct err *err);
-void network_reopen_hosts(struct launcher *l, struct sandbox *s);
+int network_lease(struct launch_sandbox *s, int hosts, int resolv, struct err *err);
+void network_reopen_hosts(struct launcher *l, struct launch_sandbox *s);
 
 /* Append the texts of the sandbox's files. network_hosts returns how many members are left out
  * because ETC_TEXT_MAX is reached. */
-unsigned network_hosts(const struct launcher *l, const struct sandbox *s, struct buf *ret);
-void network_resolv(const struct sandbox *s, struct buf *ret);
+unsigned network_hosts(const struct launcher *l, const struct launch_sandbox *s, struct buf *ret);
+void network_resolv(const struct launch_sandbox *s, struct buf *ret);
 /* Call it when members of a named network have changed: rewrites the hosts file of every member. If
  * they do not fit, this is logged once. */
 void network_tell_group(struct launcher *l, uint32_t group);

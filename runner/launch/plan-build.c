@@ -317,12 +317,12 @@ static int plan_assemble(const struct launch_request *q, struct builder *b, stru
                          struct err *err)
 {
     auto_buf struct buf plan = BUF_INIT(PLAN_SIZE_MAX);
-    struct sock_filter floor[FLOOR_MAX], guard[FLOOR_MAX];
+    struct sock_filter baseline[BASELINE_MAX], guard[BASELINE_MAX];
     const bool guarded = (h->flags & PLAN_GUARD) != 0;
     int r, fd;
 
-    h->floor_count = (uint32_t)floor_build(floor, guarded);
-    h->guard_count = guarded ? (uint32_t)floor_build_guard(guard) : 0;
+    h->baseline_count = (uint32_t)baseline_build(baseline, guarded);
+    h->guard_count = guarded ? (uint32_t)baseline_build_guard(guard) : 0;
     h->policy_count = (uint32_t)q->filter_count;
     h->rlimit_count = (uint32_t)q->rlimit_count;
     h->op_count = b->op_count;
@@ -334,7 +334,7 @@ static int plan_assemble(const struct launch_request *q, struct builder *b, stru
     if (r == 0)
         r = append_rlimits(&plan, q, &h->rlimits);
     if (r == 0)
-        r = append_aligned(&plan, floor, sizeof(floor[0]) * h->floor_count, &h->floor);
+        r = append_aligned(&plan, baseline, sizeof(baseline[0]) * h->baseline_count, &h->baseline);
     if (r == 0)
         r = append_aligned(&plan, guard, sizeof(guard[0]) * h->guard_count, &h->guard);
     if (r == 0)

@@ -38,7 +38,7 @@ enum {
 };
 
 struct listing {
-    const struct sandbox *s;
+    const struct launch_sandbox *s;
     struct buf list; /* struct launch_process; parents are host pids until listing_set_parents */
     struct buf host; /* int32_t: the host pid of each */
     int64_t boot_ms; /* boot time of the host, ms since the epoch */
@@ -78,7 +78,7 @@ static int pidfd_read_numbers(int pidfd, int32_t ret[NUMBERS_MAX])
 
 /* Takes the uid from the owner of the /proc/PID directory, which is the effective uid, readable in
  * any case. The status file has it, too, but can be very long because of its groups. */
-static int process_read_uid(int proc_fd, const struct sandbox *s, struct launch_process *p)
+static int process_read_uid(int proc_fd, const struct launch_sandbox *s, struct launch_process *p)
 {
     struct stat st;
 
@@ -243,7 +243,7 @@ static int64_t host_boot_ms(void)
 
 int launcher_processes(struct launcher *l, const char *id, struct err *err)
 {
-    struct sandbox *s = launcher_find(l, id);
+    struct launch_sandbox *s = launcher_find(l, id);
     struct listing list = {.s = s,
                            .list = BUF_INIT(LAUNCH_PROCESSES_MAX * sizeof(struct launch_process)),
                            .host = BUF_INIT(LAUNCH_PROCESSES_MAX * sizeof(int32_t)),

@@ -690,7 +690,7 @@ static bool is_volume_verb(enum launch_verb verb)
 static bool needs_id(enum launch_verb verb)
 {
     return verb != LAUNCH_LIST && verb != LAUNCH_LISTEN && verb != LAUNCH_CERTIFICATE &&
-           verb != LAUNCH_RESOLVER && verb != LAUNCH_OVER && verb != LAUNCH_CLOSED &&
+           verb != LAUNCH_RESOLVER && verb != LAUNCH_CONN_LIMIT && verb != LAUNCH_CLOSED &&
            verb != LAUNCH_LAYER_REMOVE && verb != LAUNCH_LAYER_LIST && !is_volume_verb(verb);
 }
 

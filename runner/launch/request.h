@@ -57,7 +57,7 @@ enum launch_verb {
     LAUNCH_THAW,
     LAUNCH_STATS, /* replies with counters of its cgroups */
     /* reattaches a kept sandbox whose init runs; replies as LAUNCH_START; -ESRCH: no init runs */
-    LAUNCH_ADOPT,
+    LAUNCH_REATTACH,
     LAUNCH_LIST, /* replies with a memfd of the ids of all kept sandboxes, each NUL-terminated */
     /* replies with up to TAG_COUNT TCP sockets of its net namespace, at least one; unconnected,
      * non-blocking */
@@ -75,7 +75,7 @@ enum launch_verb {
     LAUNCH_RESOLVER,
     /* replies with a socket on which the kernel reports sandboxes that exceed their connection
      * limit (net/over.h); -EBUSY: another process has it */
-    LAUNCH_OVER,
+    LAUNCH_CONN_LIMIT,
     /* Layers of images (layers.c, worker.c). */
     /* starts a worker of TAG_WORKER's kind; replies with its pidfd and socket
      * (image/worker-proto.h) */

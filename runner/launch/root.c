@@ -213,7 +213,7 @@ static int skeleton_open(struct launcher *l, int root, uid_t base, struct mount_
 
 /* Every user of the host may read what is shown, so no owner is checked. But as for a root
  * directory, the client must be known. */
-static int root_gather_host(struct launcher *l, const struct sandbox *box, int userns_fd,
+static int root_gather_host(struct launcher *l, const struct launch_sandbox *setup, int userns_fd,
                             struct root_sources *s, struct err *err)
 {
     struct mount_attr attr = {.attr_set = MOUNT_ATTR_IDMAP | MOUNT_ATTR_RDONLY | MOUNT_ATTR_NODEV |
@@ -221,7 +221,7 @@ static int root_gather_host(struct launcher *l, const struct sandbox *box, int u
                               .userns_fd = (uint64_t)(unsigned)userns_fd};
     auto_close int root = FD_NONE;
 
-    if (l->host == NULL || box->creator->kind == CREATOR_NONE)
+    if (l->host == NULL || setup->creator->kind == CREATOR_NONE)
         return err_set(err, -EPERM, "root file system host: %s",
                        l->host == NULL ? "this launcher shows nothing of the host"
                                        : "nobody was named for whom it is to be shown");
@@ -232,15 +232,15 @@ static int root_gather_host(struct launcher *l, const struct sandbox *box, int u
     if (s->host.root < 0)
         return err_wrap(err, s->host.root, "root file system host");
     s->nosuid = true;
-    s->host.skeleton = skeleton_open(l, root, box->ids.base, &attr, err);
+    s->host.skeleton = skeleton_open(l, root, setup->ids.base, &attr, err);
     return s->host.skeleton < 0 ? s->host.skeleton : 0;
 }
 
-static int root_gather_lowers(struct launcher *l, const struct sandbox *box,
+static int root_gather_lowers(struct launcher *l, const struct launch_sandbox *setup,
                               const struct launch_request *q, int userns_fd, struct root_sources *s,
                               struct err *err)
 {
-    const struct creator *creator = box->creator;
+    const struct creator *creator = setup->creator;
     int r;
 
     if (q->root_dir != NULL) {
@@ -259,7 +259,7 @@ static int root_gather_lowers(struct launcher *l, const struct sandbox *box,
         if (r < 0)
             return r;
     }
-    return root_add_layers(l, q, box->ids.base, userns_fd, s, err);
+    return root_add_layers(l, q, setup->ids.base, userns_fd, s, err);
 }
 
 /* Linux 6.13 and later: every layer by fd, without attaching any mount. Older kernels return
@@ -398,7 +398,7 @@ int root_mount_lowers(struct root_sources *s, struct err *err)
     return overlay_mount(s, "the layers as an overlay", err);
 }
 
-int root_mount(struct launcher *l, const struct sandbox *s, const struct launch_request *q,
+int root_mount(struct launcher *l, const struct launch_sandbox *s, const struct launch_request *q,
                int userns_fd, struct root_sources *sources, struct err *err)
 {
     struct mount_attr plain = {.attr_set = 0};
@@ -436,12 +436,12 @@ static int root_clone_only_lower(struct root_sources *s, struct err *err)
 }
 
 int root_mount_read_only(struct launcher *l, const struct creator *creator,
-                         const struct launch_request *q, int userns_fd, const struct sandbox *upper,
+                         const struct launch_request *q, int userns_fd, const struct launch_sandbox *upper,
                          struct err *err)
 {
     struct root_sources sources
         __attribute__((cleanup(root_sources_close))) = {.host = HOST_LAYERS_NONE, .own = FD_NONE};
-    const struct sandbox of_volumes = {.creator = (struct creator *)(uintptr_t)creator,
+    const struct launch_sandbox of_volumes = {.creator = (struct creator *)(uintptr_t)creator,
                                        .ids.base = IDRANGE_LAYERS};
     int r = 0;
 
@@ -554,7 +554,7 @@ static bool source_is_read_only(int source)
     return fstatvfs(source, &fs) == 0 && (fs.f_flag & ST_RDONLY) != 0;
 }
 
-int volume_mount(struct launcher *l, const struct sandbox *s, const struct launch_volume *v,
+int volume_mount(struct launcher *l, const struct launch_sandbox *s, const struct launch_volume *v,
                  struct volume_kind *ret, struct err *err)
 {
     auto_close int source = FD_NONE;

@@ -33,7 +33,7 @@ static int sandbox_lock_file(int dir_fd)
     return take_fd(&fd);
 }
 
-static int sandbox_dir_fill(const struct sandbox *s, int dir_fd, int64_t disk, struct err *err)
+static int sandbox_dir_fill(const struct launch_sandbox *s, int dir_fd, int64_t disk, struct err *err)
 {
     int r;
 
@@ -69,7 +69,7 @@ void sandbox_dirs_spread(int dir_fd)
     (void)ioctl(dir_fd, FS_IOC_SETFLAGS, &flags); /* only a hint: other file systems ignore it */
 }
 
-int sandbox_dir_make(struct launcher *l, struct sandbox *s, int64_t disk, struct err *err)
+int sandbox_dir_make(struct launcher *l, struct launch_sandbox *s, int64_t disk, struct err *err)
 {
     auto_close int dir = FD_NONE;
     auto_close int lock = FD_NONE;
@@ -104,20 +104,20 @@ int sandbox_dir_make(struct launcher *l, struct sandbox *s, int64_t disk, struct
 }
 
 /* Finds the id range of its files. Root inside may have chowned `upper` to any id of the range. */
-static int sandbox_find_base(struct launcher *l, struct sandbox *s, int dir)
+static int sandbox_find_base(struct launcher *l, struct launch_sandbox *s, int dir)
 {
     auto_free char *owner = NULL;
     struct stat st;
     int r;
 
     if (fstatat(dir, "upper", &st, AT_SYMLINK_NOFOLLOW) == 0) {
-        s->ruined = !S_ISDIR(st.st_mode) || st.st_uid < IDRANGE_FIRST;
+        s->upper_missing = !S_ISDIR(st.st_mode) || st.st_uid < IDRANGE_FIRST;
     } else {
         if (errno != ENOENT)
             return -errno;
-        s->ruined = true;
+        s->upper_missing = true;
     }
-    if (!s->ruined) {
+    if (!s->upper_missing) {
         s->ids.base = st.st_uid - (st.st_uid - IDRANGE_FIRST) % IDRANGE_SIZE;
         return 0;
     }
@@ -129,7 +129,7 @@ static int sandbox_find_base(struct launcher *l, struct sandbox *s, int dir)
 }
 
 /* Opens a kept sandbox's directory and finds its id range: -ENOENT when there is none. */
-static int sandbox_open_dir(struct launcher *l, struct sandbox *s)
+static int sandbox_open_dir(struct launcher *l, struct launch_sandbox *s)
 {
     auto_close int dir =
         sys_openat2(l->sandboxes_fd, s->id, O_RDONLY | O_DIRECTORY | O_NOFOLLOW, 0, OPEN_PLAIN);
@@ -147,23 +147,23 @@ static int sandbox_open_dir(struct launcher *l, struct sandbox *s)
     return 0;
 }
 
-int sandbox_dir_whole(const struct sandbox *s, struct err *err)
+int sandbox_dir_whole(const struct launch_sandbox *s, struct err *err)
 {
-    return !s->ruined ? 0
+    return !s->upper_missing ? 0
                       : err_set(err, -EUCLEAN,
                                 "sandbox %s: its writable layer is gone from the state directory; "
                                 "it can only be removed",
                                 s->id);
 }
 
-int sandbox_dir_peek(struct launcher *l, struct sandbox *s, struct err *err)
+int sandbox_dir_peek(struct launcher *l, struct launch_sandbox *s, struct err *err)
 {
     int r = sandbox_open_dir(l, s);
 
     return r < 0 ? err_errno(err, r, "sandbox %s", s->id) : 0;
 }
 
-int sandbox_dir_open(struct launcher *l, struct sandbox *s, struct err *err)
+int sandbox_dir_open(struct launcher *l, struct launch_sandbox *s, struct err *err)
 {
     int r = sandbox_open_dir(l, s);
 
@@ -176,14 +176,14 @@ int sandbox_dir_open(struct launcher *l, struct sandbox *s, struct err *err)
     return r < 0 ? err_errno(err, r, "sandbox %s", s->id) : 0;
 }
 
-int sandbox_dir_lock(struct sandbox *s)
+int sandbox_dir_lock(struct launch_sandbox *s)
 {
     if (s->lock_fd < 0)
         s->lock_fd = sandbox_lock_file(s->dir_fd);
     return s->lock_fd < 0 ? take_fd(&s->lock_fd) : 0;
 }
 
-void sandbox_dir_unlock(struct sandbox *s)
+void sandbox_dir_unlock(struct launch_sandbox *s)
 {
     if (s->lock_fd < 0)
         return;
@@ -191,7 +191,7 @@ void sandbox_dir_unlock(struct sandbox *s)
     (void)close(take_fd(&s->lock_fd));
 }
 
-int sandbox_dir_forget(struct sandbox *s, struct err *err)
+int sandbox_dir_forget(struct launch_sandbox *s, struct err *err)
 {
     int r = sandbox_dir_lock(s);
 
@@ -202,7 +202,7 @@ int sandbox_dir_forget(struct sandbox *s, struct err *err)
 
 /* Names the socket below the directory's fd: a state directory's path may be longer than sun_path.
  */
-static struct sockaddr_un socket_name(const struct sandbox *s)
+static struct sockaddr_un socket_name(const struct launch_sandbox *s)
 {
     struct sockaddr_un name = {.sun_family = AF_UNIX};
 
@@ -211,7 +211,7 @@ static struct sockaddr_un socket_name(const struct sandbox *s)
     return name;
 }
 
-int sandbox_socket_bind(const struct sandbox *s, struct err *err)
+int sandbox_socket_bind(const struct launch_sandbox *s, struct err *err)
 {
     const struct sockaddr_un name = socket_name(s);
     auto_close int fd = socket(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
@@ -224,7 +224,7 @@ int sandbox_socket_bind(const struct sandbox *s, struct err *err)
     return take_fd(&fd);
 }
 
-int sandbox_socket_connect(const struct sandbox *s, struct err *err)
+int sandbox_socket_connect(const struct launch_sandbox *s, struct err *err)
 {
     const struct sockaddr_un name = socket_name(s);
     auto_close int fd = socket(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);

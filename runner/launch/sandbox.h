@@ -37,11 +37,11 @@ enum {
 };
 
 /* Links of an intrusive list of sandboxes. */
-struct sandbox_link {
-    struct sandbox *next, **at; /* at: the pointer that points here; NULL: not in the list */
+struct launch_sandbox_link {
+    struct launch_sandbox *next, **at; /* at: the pointer that points here; NULL: not in the list */
 };
 
-struct sandbox {
+struct launch_sandbox {
     char id[LAUNCH_ID_MAX + 1];
     int dir_fd; /* owned; sandboxes/<id> */
     /* owned; its lock file. Init holds the lock, too: if it is free, no process of the sandbox runs
@@ -50,7 +50,7 @@ struct sandbox {
     struct idrange ids;
     struct cgroup *cgroup; /* owned */
     bool kept;             /* files and ids outlive init */
-    bool ruined;           /* upper is missing: it cannot be started or read */
+    bool upper_missing;           /* upper is missing: it cannot be started or read */
     bool failed;           /* the start failed, and the processes were slow to exit */
     /* Owned; its creator. For a kept sandbox that has started it is only on disk, because
      * a fork copies the page tables of all memory here. */
@@ -60,11 +60,11 @@ struct sandbox {
     int root_fd;    /* owned; its root mount, held beyond init's exit; else FD_NONE */
     int barrier_fd; /* owned; pipe, closed after root_fd: the job that closes the root last waits */
     pid_t pid;
-    struct sandbox_link all, by_id;
-    struct sandbox_link joined; /* list of the sandboxes that joined another's network */
+    struct launch_sandbox_link all, by_id;
+    struct launch_sandbox_link joined; /* list of the sandboxes that joined another's network */
     char net_owner[LAUNCH_ID_MAX +
                    1];   /* the sandbox with the network: its own id unless joined; "": none yet */
-    struct net_box *net; /* owned; its own network's state, if it has a link */
+    struct net_setup *net; /* owned; its own network's state, if it has a link */
     char hostname[LAUNCH_HOSTNAME_MAX + 1];
     char aliases[LAUNCH_ALIASES_MAX + 1]; /* as in TAG_NET_ALIASES; "": none */
     struct launch_host *hosts;            /* owned; additional lines of its hosts file */
@@ -126,8 +126,8 @@ struct launcher {
     size_t avoid_count;
     const struct launch_net_ops *net; /* borrowed; NULL: no networks */
     /* owned; networks of sandboxes that survived the previous launcher (network.c) */
-    struct net_heir *heirs;
-    size_t heir_count;
+    struct net_survivor *survivors;
+    size_t survivor_count;
     int net_turned; /* owned; an eventfd, made by the first query for closed networks; FD_NONE */
     const char *const *bind_prefixes;    /* borrowed from the configuration */
     const char *certificate, *key;       /* borrowed; NULL = none */
@@ -143,8 +143,8 @@ struct launcher {
     int fusectl;  /* owned; an fusectl mount; FD_NONE until first needed */
     /* owned; low fd numbers, open on /dev/null unless a start is under way */
     int boot_slots[BOOT_SLOTS];
-    struct sandbox *sandboxes; /* owned; this and the next two lines: the registry (sandboxes.c) */
-    struct sandbox *by_id[SANDBOX_BUCKETS], *joined;
+    struct launch_sandbox *sandboxes; /* owned; this and the next two lines: the registry (sandboxes.c) */
+    struct launch_sandbox *by_id[SANDBOX_BUCKETS], *joined;
     uint32_t sandbox_count, terminals_taken;
     struct child_table children;
     int janitor; /* owned; socket to the janitor (janitor.c); FD_NONE: none */
@@ -157,12 +157,12 @@ struct launcher {
     unsigned volume_makers;  /* volume makers at a time */
     unsigned volume_make_ms; /* time limit of each; 0: no limit */
     uint64_t disk_reserve;   /* bytes of the file system to keep free; 0: a fraction of it */
-    struct penalty {
+    struct uid_backoff {
         uid_t uid;
         int64_t until_ms;
         /* uids whose file system has not answered, and until when they get a shorter time-out */
-    } penalties[LAUNCH_PENALTIES_MAX];
-    size_t penalty_next;
+    } uid_backoffs[LAUNCH_PENALTIES_MAX];
+    size_t uid_backoff_next;
     uint32_t terminals;    /* of all sandboxes together */
     bool terminals_shared; /* other launchers run on this host */
 };
@@ -180,30 +180,30 @@ uint32_t terminals_share(uint32_t left);
  */
 void terminals_open(struct launcher *l, uint32_t configured);
 /* Gives s its share, for as long as s is in the launcher's registry. -EAGAIN: none is left. */
-int terminals_take(struct launcher *l, struct sandbox *s, struct err *err);
+int terminals_take(struct launcher *l, struct launch_sandbox *s, struct err *err);
 /* Reads the devpts limit of a running sandbox into s->terminals. */
-void terminals_find(struct sandbox *s);
+void terminals_find(struct launch_sandbox *s);
 
 /* sandboxes.c. Add a sandbox only when its id, terminals and network are set. */
-void launcher_add(struct launcher *l, struct sandbox *s);
-void launcher_drop(struct launcher *l, struct sandbox *s);
+void launcher_add(struct launcher *l, struct launch_sandbox *s);
+void launcher_drop(struct launcher *l, struct launch_sandbox *s);
 /* Returns NULL if there is no such sandbox. */
-struct sandbox *launcher_find(const struct launcher *l, const char *id);
+struct launch_sandbox *launcher_find(const struct launcher *l, const char *id);
 
 /* launcher.c */
-struct sandbox *sandbox_new(const char *id);
-void sandbox_free(struct sandbox *s);
+struct launch_sandbox *sandbox_new(const char *id);
+void sandbox_free(struct launch_sandbox *s);
 /* end.c: kills every process of the sandbox and waits until they have exited; -ETIMEDOUT. */
 enum { SANDBOX_END_MS = 10000 };
-int sandbox_end(struct launcher *l, struct sandbox *s, int timeout_ms, struct err *err);
+int sandbox_end(struct launcher *l, struct launch_sandbox *s, int timeout_ms, struct err *err);
 /* Returns true if init has exited; reaps it if it was the launcher's child. */
-bool sandbox_ended(const struct sandbox *s);
+bool sandbox_ended(const struct launch_sandbox *s);
 /* Takes the lock of its id range. The range of a reattached sandbox was locked by init alone, which
  * has exited. */
-int sandbox_take_ids(struct launcher *l, struct sandbox *s, struct err *err);
+int sandbox_take_ids(struct launcher *l, struct launch_sandbox *s, struct err *err);
 /* Kills the orphans of an init that exited unnoticed: they may be in the middle of a write. Returns
  * 0 if the sandbox has no cgroup. -EAGAIN: some still exit; call again. */
-int sandbox_end_leftovers(struct launcher *l, const struct sandbox *s, struct err *err);
+int sandbox_end_orphans(struct launcher *l, const struct launch_sandbox *s, struct err *err);
 /* Returns the owner text of a reservation (idrange.h). The caller frees it; NULL on OOM. */
 char *sandbox_owner(const struct launcher *l, const char *id);
 
@@ -219,26 +219,26 @@ void sandbox_dirs_spread(int dir_fd);
 /* Makes and locks sandboxes/<id> with `upper` (owned by s->ids.base) and `work`. disk: the size of
  * its disk in bytes, which then holds both; the outer `upper` stays empty, and its owner records
  * the id range. -1: no disk. */
-int sandbox_dir_make(struct launcher *l, struct sandbox *s, int64_t disk, struct err *err);
+int sandbox_dir_make(struct launcher *l, struct launch_sandbox *s, int64_t disk, struct err *err);
 /* Opens and locks an existing kept sandbox. -ENOENT; -EBUSY when its processes run. s->ids.base is
  * set from the owner of its upper. Without an upper (s->ruined) it can only be stopped and removed;
  * base is then the reserved range, or 0. */
-int sandbox_dir_open(struct launcher *l, struct sandbox *s, struct err *err);
+int sandbox_dir_open(struct launcher *l, struct launch_sandbox *s, struct err *err);
 /* sandbox_dir_open without the lock, which init holds. */
-int sandbox_dir_peek(struct launcher *l, struct sandbox *s, struct err *err);
+int sandbox_dir_peek(struct launcher *l, struct launch_sandbox *s, struct err *err);
 /* Returns -EUCLEAN when s->ruined. */
-int sandbox_dir_whole(const struct sandbox *s, struct err *err);
+int sandbox_dir_whole(const struct launch_sandbox *s, struct err *err);
 /* Takes its lock. -EWOULDBLOCK: another process holds it. Does nothing if the launcher has it. */
-int sandbox_dir_lock(struct sandbox *s);
+int sandbox_dir_lock(struct launch_sandbox *s);
 /* Unlocks with LOCK_UN, which works even while a child still has an inherited copy of the fd. */
-void sandbox_dir_unlock(struct sandbox *s);
+void sandbox_dir_unlock(struct launch_sandbox *s);
 /* The first step of a removal: unmarks a kept sandbox, so that a sweep removes the rest if the
  * launcher is killed. */
-int sandbox_dir_forget(struct sandbox *s, struct err *err);
+int sandbox_dir_forget(struct launch_sandbox *s, struct err *err);
 /* bind: a bound socket for init to listen on. connect: a connection to init, once it listens. Both
  * return an fd that the caller owns. */
-int sandbox_socket_bind(const struct sandbox *s, struct err *err);
-int sandbox_socket_connect(const struct sandbox *s, struct err *err);
+int sandbox_socket_bind(const struct launch_sandbox *s, struct err *err);
+int sandbox_socket_connect(const struct launch_sandbox *s, struct err *err);
 /* Returns a pidfd, which the caller owns, of the process that listens at the other end; *ret_pid is
  * its pid. */
 int sandbox_socket_peer(int fd, pid_t *ret_pid, struct err *err);
@@ -300,7 +300,7 @@ int root_add_image_layers(struct launcher *l, const struct launch_request *q, in
                           struct root_sources *s, struct err *err);
 /* Makes the sandbox's root as a detached overlay mount: layers id-mapped to userns_fd, upper and
  * work of s. Returns the fd. *sources must be empty; it is filled also on failure. */
-int root_mount(struct launcher *l, const struct sandbox *s, const struct launch_request *q,
+int root_mount(struct launcher *l, const struct launch_sandbox *s, const struct launch_request *q,
                int userns_fd, struct root_sources *sources, struct err *err);
 /* Clones the mount that fd is in, with fd as its root, private, with these attributes. Returns the
  * fd. -EOPNOTSUPP: its file system cannot be id-mapped. */
@@ -362,7 +362,7 @@ enum path_kind path_kind(const char *path, const char *state_dir);
 
 /* Makes a bind source a detached mount with its owner alone mapped to base + the inside ids.
  * Returns the fd. */
-int volume_mount(struct launcher *l, const struct sandbox *s, const struct launch_volume *v,
+int volume_mount(struct launcher *l, const struct launch_sandbox *s, const struct launch_volume *v,
                  struct volume_kind *ret, struct err *err);
 
 /*
@@ -393,19 +393,19 @@ void volume_look_close(struct launcher *l, struct volume_look *k);
  * sandbox's upper on top. All files have the ids that volumes have on disk, which userns_fd maps
  * to. Returns the fd. */
 int root_mount_read_only(struct launcher *l, const struct creator *creator,
-                         const struct launch_request *q, int userns_fd, const struct sandbox *upper,
+                         const struct launch_request *q, int userns_fd, const struct launch_sandbox *upper,
                          struct err *err);
 
 /* volume-open.c: makes a named volume a detached mount. userns_fd maps IDRANGE_LAYERS to the sandbox's
  * range. Returns the fd. *ret_lock is an fd that init must hold as long as it uses the volume. */
-int named_volume_mount(struct launcher *l, const struct sandbox *s, const struct launch_volume *v,
+int named_volume_mount(struct launcher *l, const struct launch_sandbox *s, const struct launch_volume *v,
                        int userns_fd, int *ret_lock, struct err *err);
 /* Removes what killed launchers have left. */
 void volumes_sweep(struct launcher *l);
 
 /* volume-user.c: resolves a user, as image files name it, to inside ids; `root` is the root file
  * system. -ENOENT, -ERANGE. */
-int volume_user(const struct sandbox *s, int root, const char *user, uint32_t *ret_uid,
+int volume_user(const struct launch_sandbox *s, int root, const char *user, uint32_t *ret_uid,
                 uint32_t *ret_gid, struct err *err);
 
 /* disk-make.c: writes an ext4 of this size into an empty, sparse file. With a journal it survives a
@@ -421,7 +421,7 @@ int disk_check_reserve(const struct launcher *l, uint64_t bytes, struct err *err
 int disk_make(int dir_fd, const char *name, uint64_t bytes, bool journal, struct err *err);
 /* Mounts its disk's file system, with upper and work in it, as a detached mount; returns the fd.
  * -ENOENT: it has no disk (err is not set); -EOPNOTSUPP; -EBUSY: it is mounted and stays so. */
-int disk_mount(const struct sandbox *s, struct err *err);
+int disk_mount(const struct launch_sandbox *s, struct err *err);
 /* Mounts the image `name`, which may be mounted elsewhere as well, as a detached mount with these
  * attributes. The root of a new file system is chowned to `owner`. Returns the fd; -EOPNOTSUPP;
  * -EBUSY. */
@@ -429,8 +429,8 @@ int disk_attach(int dir_fd, const char *name, uid_t owner, struct mount_attr *at
                 struct err *err);
 /* Opens its upper directory, on a disk or not. Returns the fd. *ret_disk is the mount that contains
  * it, or FD_NONE. Closing *ret_disk unmounts it, so close it after any clones are made. */
-int upper_open(const struct sandbox *s, int *ret_disk, struct err *err);
-void disk_usage(const struct sandbox *s, struct launch_disk *ret);
+int upper_open(const struct launch_sandbox *s, int *ret_disk, struct err *err);
+void disk_usage(const struct launch_sandbox *s, struct launch_disk *ret);
 
 /* connect.c: returns an fd of the launcher's current net namespace, or a negative errno. */
 int own_net_namespace(struct stat *ret);
@@ -447,8 +447,8 @@ void fuse_abort(struct launcher *l, uid_t base);
 /* Aborts the connections of a sandbox that has just been killed, again and again until it has
  * exited. Does nothing if it never had FUSE. fuse_end forks a process for that and returns;
  * fuse_end_here blocks. */
-void fuse_end(struct launcher *l, const struct sandbox *s);
-void fuse_end_here(struct launcher *l, const struct sandbox *s);
+void fuse_end(struct launcher *l, const struct launch_sandbox *s);
+void fuse_end_here(struct launcher *l, const struct launch_sandbox *s);
 
 /* own.c */
 enum etc_file { ETC_HOSTS, ETC_HOSTNAME, ETC_RESOLV, ETC_FILES };
@@ -581,13 +581,13 @@ struct boot_net {
 };
 /* Clones the process that becomes init. It shares the launcher's fd table until boot_await has
  * returned. */
-int boot_clone(struct launcher *l, struct sandbox *s, const struct boot_net *net,
+int boot_clone(struct launcher *l, struct launch_sandbox *s, const struct boot_net *net,
                struct boot_ends *ret, struct err *err);
 /* Waits until the child has its own fd table. The child then waits for boot_go. */
-int boot_await(struct launcher *l, const struct sandbox *s, int control, struct err *err);
+int boot_await(struct launcher *l, const struct launch_sandbox *s, int control, struct err *err);
 /* After the first boot_go: waits until init is in the net namespace that the sandbox administers.
  */
-int boot_await_net(const struct sandbox *s, int control, struct err *err);
+int boot_await_net(const struct launch_sandbox *s, int control, struct err *err);
 /* Points boot_slots at /dev/null again. boot_await does it; call this after a failure without it.
  */
 void boot_clear(struct launcher *l);
@@ -597,5 +597,5 @@ void boot_clear(struct launcher *l);
 int boot_go(int control, const int *fds, int count, struct err *err);
 /* Follows the start until READY; stages FD_NONE: there is no stage pipe. On failure err names the
  * stage, and the caller must kill and reap init. */
-int boot_follow(const struct sandbox *s, const struct boot_ends *ends, int plan_fd,
+int boot_follow(const struct launch_sandbox *s, const struct boot_ends *ends, int plan_fd,
                 struct err *err);

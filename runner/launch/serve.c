@@ -117,7 +117,7 @@ static int do_start(struct launcher *l, const struct launch_request *q, struct a
                     struct err *err)
 {
     struct launch_result res;
-    const struct sandbox *left;
+    const struct launch_sandbox *left;
     int r = launcher_start(l, q, &res, err);
 
     if (r == 0) {
@@ -129,12 +129,12 @@ static int do_start(struct launcher *l, const struct launch_request *q, struct a
     return r;
 }
 
-static int do_adopt(struct launcher *l, const struct launch_request *q, struct answer *a,
+static int do_reattach(struct launcher *l, const struct launch_request *q, struct answer *a,
                     struct err *err)
 {
     struct launch_result res;
     bool frozen = false;
-    int r = launcher_adopt(l, q->id, &res, &frozen, err);
+    int r = launcher_reattach(l, q->id, &res, &frozen, err);
 
     a->reply.frozen = frozen;
     if (r == 0)
@@ -377,7 +377,7 @@ static int do_resolver(struct launcher *l, const struct launch_request *q, struc
 static int do_over(struct launcher *l, const struct launch_request *q, struct answer *a,
                    struct err *err)
 {
-    int fd = network_over(l, err);
+    int fd = network_conn_limit(l, err);
 
     (void)q;
     if (fd < 0)
@@ -407,7 +407,7 @@ static int (*const verbs[LAUNCH_VERB_MAX])(struct launcher *, const struct launc
     [LAUNCH_THAW] = do_freeze,
     [LAUNCH_STATS] = do_stats,
     [LAUNCH_PROCESSES] = do_processes,
-    [LAUNCH_ADOPT] = do_adopt,
+    [LAUNCH_REATTACH] = do_reattach,
     [LAUNCH_LIST] = do_list,
     [LAUNCH_CONNECT] = do_connect,
     [LAUNCH_END] = do_end,
@@ -416,7 +416,7 @@ static int (*const verbs[LAUNCH_VERB_MAX])(struct launcher *, const struct launc
     [LAUNCH_EGRESS] = do_egress,
     [LAUNCH_DIAL] = do_dial,
     [LAUNCH_RESOLVER] = do_resolver,
-    [LAUNCH_OVER] = do_over,
+    [LAUNCH_CONN_LIMIT] = do_over,
     [LAUNCH_CLOSED] = do_closed,
     [LAUNCH_WORKER] = do_worker,
     [LAUNCH_LAYER_COMMIT] = do_layer_commit,

@@ -34,7 +34,7 @@ enum {
     /* The time-out of a creator whose last file system did not answer, so that one user cannot
      * delay others again and again. */
     OPEN_AGAIN_MS = 100,
-    PENALTY_MS = 60 * 1000,
+    UID_BACKOFF_MS = 60 * 1000,
 };
 
 /* The child's message, which carries the fd. */
@@ -139,30 +139,30 @@ static int opener_receive(int sock, int64_t ms, struct answer *a, int *ret_fd)
     return a->code == 0 && *ret_fd < 0 ? -ECHILD : 0;
 }
 
-static struct penalty *penalty_of(struct launcher *l, const struct creator *c)
+static struct uid_backoff *uid_backoff_of(struct launcher *l, const struct creator *c)
 {
     const uid_t uid = c->kind == CREATOR_CLIENT ? c->uid : 0;
 
     for (size_t i = 0; i < LAUNCH_PENALTIES_MAX; i++)
-        if (l->penalties[i].until_ms > clock_mono_ms() && l->penalties[i].uid == uid)
-            return &l->penalties[i];
+        if (l->uid_backoffs[i].until_ms > clock_mono_ms() && l->uid_backoffs[i].uid == uid)
+            return &l->uid_backoffs[i];
     return NULL;
 }
 
 void source_punish(struct launcher *l, const struct creator *c)
 {
-    struct penalty *p = penalty_of(l, c);
+    struct uid_backoff *p = uid_backoff_of(l, c);
 
     if (p == NULL)
-        p = &l->penalties[l->penalty_next++ % LAUNCH_PENALTIES_MAX];
-    *p = (struct penalty){.uid = c->kind == CREATOR_CLIENT ? c->uid : 0,
-                          .until_ms = clock_mono_ms() + PENALTY_MS};
+        p = &l->uid_backoffs[l->uid_backoff_next++ % LAUNCH_PENALTIES_MAX];
+    *p = (struct uid_backoff){.uid = c->kind == CREATOR_CLIENT ? c->uid : 0,
+                          .until_ms = clock_mono_ms() + UID_BACKOFF_MS};
 }
 
 static int source_open_in_child(struct launcher *l, const struct creator *c, const char *path,
                                 bool write, struct stat *ret_st, struct err *err)
 {
-    const long long ms = penalty_of(l, c) != NULL ? OPEN_AGAIN_MS : OPEN_MS;
+    const long long ms = uid_backoff_of(l, c) != NULL ? OPEN_AGAIN_MS : OPEN_MS;
     auto_close int in = FD_NONE, out = FD_NONE, fd = FD_NONE;
     struct answer a;
     int pair[2], r;

@@ -68,7 +68,7 @@ static int sweep_kill(struct launcher *l, const char *id, bool aside)
 }
 
 /* s has its directory and lock open; its range is taken here. */
-static bool sweep_locked(struct launcher *l, struct sandbox *s, bool aside)
+static bool sweep_locked(struct launcher *l, struct launch_sandbox *s, bool aside)
 {
     int r;
 
@@ -91,7 +91,7 @@ static bool sweep_locked(struct launcher *l, struct sandbox *s, bool aside)
 
 static bool sweep_one(struct launcher *l, const char *id, bool aside)
 {
-    struct sandbox *s = sandbox_new(id);
+    struct launch_sandbox *s = sandbox_new(id);
     bool swept = false;
 
     if (s == NULL)

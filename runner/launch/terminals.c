@@ -66,7 +66,7 @@ void terminals_open(struct launcher *l, uint32_t configured)
     l->terminals_shared = configured == 0;
 }
 
-int terminals_take(struct launcher *l, struct sandbox *s, struct err *err)
+int terminals_take(struct launcher *l, struct launch_sandbox *s, struct err *err)
 {
     uint32_t taken = l->terminals_taken;
 
@@ -102,7 +102,7 @@ static uint32_t mounts_max_terminals(char *text, size_t len)
     return found;
 }
 
-void terminals_find(struct sandbox *s)
+void terminals_find(struct launch_sandbox *s)
 {
     auto_free char *text = NULL;
     char path[64];

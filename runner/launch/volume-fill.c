@@ -265,7 +265,7 @@ static int fill_open_source(struct launcher *l, const struct launch_request *q,
     int r;
 
     if (q->sandbox != NULL) {
-        struct sandbox *s = sandbox_new(q->sandbox);
+        struct launch_sandbox *s = sandbox_new(q->sandbox);
 
         if (s == NULL)
             return err_errno(err, -ENOMEM, "fill a volume");

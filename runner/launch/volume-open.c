@@ -179,7 +179,7 @@ static int volume_mark_used(int dir_fd, struct err *err)
     return 0;
 }
 
-int named_volume_mount(struct launcher *l, const struct sandbox *s, const struct launch_volume *v,
+int named_volume_mount(struct launcher *l, const struct launch_sandbox *s, const struct launch_volume *v,
                        int userns_fd, int *ret_lock, struct err *err)
 {
     struct mount_attr attr = {.attr_set = MOUNT_ATTR_IDMAP | MOUNT_ATTR_NOSUID | MOUNT_ATTR_NODEV,

@@ -137,7 +137,7 @@ static int lookup_in_child(uid_t nobody, const char *user, const struct volume_u
     return r;
 }
 
-int volume_user(const struct sandbox *s, int root, const char *user, uint32_t *ret_uid,
+int volume_user(const struct launch_sandbox *s, int root, const char *user, uint32_t *ret_uid,
                 uint32_t *ret_gid, struct err *err)
 {
     struct volume_user_text passwd __attribute__((cleanup(text_done))) = {.data = NULL};

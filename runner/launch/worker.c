@@ -231,7 +231,7 @@ static int tree_image(struct worker_starting *st, struct err *err)
     return 0;
 }
 
-static int starting_open_upper(struct worker_starting *st, struct sandbox *s, struct err *err)
+static int starting_open_upper(struct worker_starting *st, struct launch_sandbox *s, struct err *err)
 {
     int r = sandbox_dir_peek(st->l, s, err);
 
@@ -246,7 +246,7 @@ static int starting_open_upper(struct worker_starting *st, struct sandbox *s, st
 
 static int tree_upper(struct worker_starting *st, struct err *err)
 {
-    struct sandbox *s = sandbox_new(st->q->sandbox);
+    struct launch_sandbox *s = sandbox_new(st->q->sandbox);
     int r = s != NULL ? starting_open_upper(st, s, err) : err_errno(err, -ENOMEM, "worker");
 
     sandbox_free(s);
@@ -280,7 +280,7 @@ static int tree_changes(struct worker_starting *st, struct err *err)
 static int tree_root(struct worker_starting *st, struct err *err)
 {
     struct mount_attr attr = {.attr_set = MOUNT_ATTR_RDONLY | MOUNT_ATTR_NODEV};
-    struct sandbox *s = sandbox_new(st->q->sandbox);
+    struct launch_sandbox *s = sandbox_new(st->q->sandbox);
     int r = s != NULL ? starting_open_upper(st, s, err) : err_errno(err, -ENOMEM, "worker");
 
     sandbox_free(s);

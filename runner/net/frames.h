@@ -1,7 +1,7 @@
 #pragma once
 
 /*
- * Filters the frames that come out of a link whose peer is administered inside (net_box's admin).
+ * Filters the frames that come out of a link whose peer is administered inside (net_setup's admin).
  * Only IPv4 and IPv6 pass, to be filtered by the table of ruleset.h. All other frames (ARP, VLANs,
  * MPLS, protocols of old networks for which the host may have modules) are dropped at the host's
  * end. Other links send only IP anyway.

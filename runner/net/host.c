@@ -20,7 +20,7 @@
 
 static int on_route_reply(const struct nlmsghdr *h, void *data)
 {
-    struct route route;
+    struct pool_route route;
     int r = route_parse(h, &route);
 
     if (r > 0)
@@ -123,27 +123,27 @@ int host_forward_to(struct net *n, const struct net_addr *to, struct err *err)
     return interface_forward_on(n, up.name, to->family, err);
 }
 
-int host_forward(struct net *n, const struct net_box *box, struct err *err)
+int host_forward(struct net *n, const struct net_setup *setup, struct err *err)
 {
     int r = 0;
 
-    if (box->internet)
+    if (setup->internet)
         r = host_forward_to(n, &host_somewhere4, err);
-    if (r == 0 && box->internet && box->route6)
+    if (r == 0 && setup->internet && setup->route6)
         r = host_forward_to(n, &host_somewhere6, err);
-    for (size_t i = 0; r == 0 && i < box->access.rule_count; i++) {
-        const struct net_rule *rule = &box->access.rules[i];
+    for (size_t i = 0; r == 0 && i < setup->access.rule_count; i++) {
+        const struct net_rule *rule = &setup->access.rules[i];
         struct net_addr to = {.family = rule->family};
 
         (void)memcpy(to.bytes, rule->bytes, sizeof(to.bytes));
-        if (rule->deny || (rule->family == 6 && !box->route6))
+        if (rule->deny || (rule->family == 6 && !setup->route6))
             continue;
         if (rule->prefix == 0)
             to = rule->family == 4 ? host_somewhere4 : host_somewhere6;
         r = host_forward_to(n, &to, err);
     }
-    for (size_t i = 0; r == 0 && box->internet && i < box->dns_count; i++)
-        r = host_forward_to(n, &box->dns[i], err);
+    for (size_t i = 0; r == 0 && setup->internet && i < setup->dns_count; i++)
+        r = host_forward_to(n, &setup->dns[i], err);
     return r;
 }
 
@@ -269,11 +269,11 @@ static int route_set_blackhole(const struct net *n, uint16_t type, uint16_t flag
     return r == -EEXIST || r == -ESRCH ? 0 : r;
 }
 
-int host_make_holes(struct net *n, const struct net_box *box, struct err *err)
+int host_make_holes(struct net *n, const struct net_setup *setup, struct err *err)
 {
     int r = route_set_blackhole(n, RTM_NEWROUTE, NLM_F_CREATE | NLM_F_EXCL, &n->pool4);
 
-    if (r == 0 && box->route6)
+    if (r == 0 && setup->route6)
         r = route_set_blackhole(n, RTM_NEWROUTE, NLM_F_CREATE | NLM_F_EXCL, &n->pool6);
     return r < 0 ? err_errno(err, r, "network: black hole for ended sandboxes") : 0;
 }
@@ -286,7 +286,7 @@ struct holes {
 static int on_blackhole_route(const struct nlmsghdr *h, void *data)
 {
     struct holes *holes = data;
-    struct route route;
+    struct pool_route route;
     int r = route_parse(h, &route);
 
     if (r > 0 && route.ours && holes->count < POOLS_MAX)

@@ -25,7 +25,7 @@ enum {
     /* IFF_MULTICAST is cleared: there are no neighbours */
     FLAGS_CHANGED = IFF_UP | IFF_NOARP | IFF_MULTICAST,
     GEN_MODE_NONE = 1, /* IN6_ADDR_GEN_MODE_NONE */
-    LOUD_MAX = 256,    /* links taken down at a time */
+    UNMUTED_MAX = 256,    /* links taken down at a time */
     ALIAS_MAX = 255,   /* bytes of an alias, IFALIASZ - 1 */
 };
 
@@ -64,15 +64,15 @@ static void veth_put(struct nlreq *q, const struct link_config *c, int ns_fd)
     struct nlattr *info, *data, *peer;
     uint8_t mac[MAC_LEN];
 
-    link_make_mac(mac, c->box->slot);
+    link_make_mac(mac, c->setup->slot);
     link_begin(q, RTM_NEWLINK, NLM_F_CREATE | NLM_F_EXCL, 0, 0);
-    veth_put_end(q, c->box->link, mac, c->box->mtu);
+    veth_put_end(q, c->setup->link, mac, c->setup->mtu);
     info = nl_nest(q, IFLA_LINKINFO);
     nl_put_string(q, IFLA_INFO_KIND, "veth");
     data = nl_nest(q, IFLA_INFO_DATA);
     peer = nl_nest(q, VETH_INFO_PEER);
     nl_append(q, &none, sizeof(none));
-    veth_put_end(q, NET_INSIDE, mac, c->box->mtu);
+    veth_put_end(q, NET_INSIDE, mac, c->setup->mtu);
     nl_put_u32(q, IFLA_NET_NS_FD, (uint32_t)ns_fd);
     nl_nest_end(q, peer);
     nl_nest_end(q, data);
@@ -169,8 +169,8 @@ static int link_make_both(int sock, int ns_fd, const struct link_config *c, int 
 
     nlreq_init(&q);
     veth_put(&q, c, ns_fd);
-    link_put_settings(&q, c->box->link, true, c->forward);
-    link_put_get(&q, c->box->link);
+    link_put_settings(&q, c->setup->link, true, c->forward);
+    link_put_get(&q, c->setup->link);
     return nlreq_send(&q, sock, on_link_index, ret_index, NULL, err);
 }
 
@@ -179,12 +179,12 @@ static int set_up_host(int sock, const struct link_config *c, int index, struct 
     auto_nlreq struct nlreq q;
 
     nlreq_init(&q);
-    link_put_up(&q, c->box->link);
-    link_put_address(&q, index, &c->box->gateway4);
+    link_put_up(&q, c->setup->link);
+    link_put_address(&q, index, &c->setup->gateway4);
     /* Each IPv6 route of the host slows down the next link's set-up: the kernel walks all of them.
      */
-    if (c->box->route6)
-        link_put_address(&q, index, &c->box->gateway6);
+    if (c->setup->route6)
+        link_put_address(&q, index, &c->setup->gateway6);
     return nlreq_send(&q, sock, NULL, NULL, NULL, err);
 }
 
@@ -202,11 +202,11 @@ static int set_up_inside(int inside, const struct link_config *c, struct err *er
         return r;
     nlreq_done(&q);
     nlreq_init(&q);
-    link_put_address(&q, index, &c->box->box4);
-    put_default_route(&q, index, &c->box->gateway4);
-    if (c->box->route6) {
-        link_put_address(&q, index, &c->box->box6);
-        put_default_route(&q, index, &c->box->gateway6);
+    link_put_address(&q, index, &c->setup->sandbox4);
+    put_default_route(&q, index, &c->setup->gateway4);
+    if (c->setup->route6) {
+        link_put_address(&q, index, &c->setup->sandbox6);
+        put_default_route(&q, index, &c->setup->gateway6);
     }
     return nlreq_send(&q, inside, NULL, NULL, NULL, err);
 }
@@ -266,15 +266,15 @@ int link_add(int sock, int inside, int ns_fd, const struct link_config *c, int *
     if (r == -EEXIST) {
         /* The link of the slot's previous sandbox, which has ended: the slot would not be free
          * otherwise. */
-        r = delete_link(sock, c->box->link, err);
+        r = delete_link(sock, c->setup->link, err);
         if (r == 0)
             r = link_make_both(sock, ns_fd, c, &index, err);
     }
     if (r < 0)
-        return err_wrap(err, r, "make link %s", c->box->link);
+        return err_wrap(err, r, "make link %s", c->setup->link);
     r = set_up_host(sock, c, index, err);
     if (r < 0)
-        return err_wrap(err, r, "set up link %s", c->box->link);
+        return err_wrap(err, r, "set up link %s", c->setup->link);
     r = set_up_inside(inside, c, err);
     if (r < 0)
         return err_wrap(err, r, "set up " NET_INSIDE " in the sandbox");
@@ -344,20 +344,20 @@ int link_is_closed(int sock, const char *name, struct err *err)
 
 /* IPv4 addresses survive a link's going down. The alias is cleared last: after a failure before
  * that, the link still counts as closed. */
-int link_open(int sock, const struct net_box *box, struct err *err)
+int link_open(int sock, const struct net_setup *setup, struct err *err)
 {
     auto_nlreq struct nlreq q;
     int r;
 
     nlreq_init(&q);
-    link_put_up(&q, box->link);
-    if (box->route6)
-        link_put_address(&q, box->ifindex, &box->gateway6);
-    link_put_alias(&q, box->link, "");
+    link_put_up(&q, setup->link);
+    if (setup->route6)
+        link_put_address(&q, setup->ifindex, &setup->gateway6);
+    link_put_alias(&q, setup->link, "");
     r = nlreq_send(&q, sock, NULL, NULL, NULL, err);
     if (r == -ENODEV || r == -EEXIST)
         return 0; /* the sandbox has ended or has removed the link; or the link is up already */
-    return r < 0 ? err_wrap(err, r, "link %s", box->link) : 0;
+    return r < 0 ? err_wrap(err, r, "link %s", setup->link) : 0;
 }
 
 struct closed_links {
@@ -395,14 +395,14 @@ int link_count_closed(int sock, char name[static NET_LINK_MAX], struct err *err)
 
 /* ---- taking links down ---- */
 
-struct loud {
-    int index[LOUD_MAX];
+struct unmuted {
+    int index[UNMUTED_MAX];
     unsigned count;
 };
 
-static int on_loud(const struct nlmsghdr *h, void *data)
+static int on_unmuted(const struct nlmsghdr *h, void *data)
 {
-    struct loud *all = data;
+    struct unmuted *all = data;
     const struct nlattr *name;
     struct ifinfomsg link;
 
@@ -413,7 +413,7 @@ static int on_loud(const struct nlmsghdr *h, void *data)
     if ((link.ifi_flags & IFF_UP) != 0 && name != NULL &&
         nla_len(name) >= (int)sizeof(NET_LINK_PREFIX) &&
         memcmp(nla_data(name), NET_LINK_PREFIX, sizeof(NET_LINK_PREFIX) - 1) == 0 &&
-        all->count < LOUD_MAX)
+        all->count < UNMUTED_MAX)
         all->index[all->count++] = link.ifi_index;
     return 0;
 }
@@ -431,10 +431,10 @@ static int link_take_down(int sock, int index)
     return r == -ENODEV ? 0 : r; /* the kernel has removed it meanwhile */
 }
 
-int link_silence_all(int sock, struct err *err)
+int link_down_all(int sock, struct err *err)
 {
     const struct ifinfomsg any = {.ifi_family = AF_UNSPEC};
-    struct loud all;
+    struct unmuted all;
     int r;
 
     do {
@@ -443,10 +443,10 @@ int link_silence_all(int sock, struct err *err)
         all.count = 0;
         nlreq_init(&q);
         nlreq_add(&q, RTM_GETLINK, NLM_F_DUMP, &any, sizeof(any));
-        r = nlreq_send(&q, sock, on_loud, &all, NULL, err);
+        r = nlreq_send(&q, sock, on_unmuted, &all, NULL, err);
         for (unsigned i = 0; r == 0 && i < all.count; i++)
             r = link_take_down(sock, all.index[i]);
-    } while (r == 0 && all.count == LOUD_MAX);
+    } while (r == 0 && all.count == UNMUTED_MAX);
     return r;
 }
 
@@ -463,7 +463,7 @@ int link_set_mtu(int sock, const char *name, uint32_t mtu, struct err *err)
     return r < 0 ? err_wrap(err, r, "MTU of %s", name) : 0;
 }
 
-int link_deafen(const char *name, struct err *err)
+int link_ignore_ra(const char *name, struct err *err)
 {
     static const char *const switches[] = {"accept_ra", "accept_redirects"};
 

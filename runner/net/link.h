@@ -19,7 +19,7 @@ struct err;
 #define NET_INSIDE "eth0"
 
 struct link_config {
-    const struct net_box *box;
+    const struct net_setup *setup;
     bool forward; /* packets from it may be forwarded to other interfaces */
 };
 
@@ -44,17 +44,17 @@ int link_close(int sock, const char *name, const char *why, struct err *err);
 int link_is_closed(int sock, const char *name, struct err *err);
 /* Takes the link up again, after link_close or after another program has taken it down. A missing
  * link is no error. */
-int link_open(int sock, const struct net_box *box, struct err *err);
+int link_open(int sock, const struct net_setup *setup, struct err *err);
 /* Counts the closed links of this net namespace; `name` is one of them. */
 int link_count_closed(int sock, char name[static NET_LINK_MAX], struct err *err);
 
 /* Takes down all links of rind when no sandbox is left: the kernel removes their net namespaces
  * later, and packets could leave them until then. */
-int link_silence_all(int sock, struct err *err);
+int link_down_all(int sock, struct err *err);
 
 /* The host's end of a link that is administered inside must accept no routes and no redirects from
  * it, whatever rules exist. (For IPv4 it never does.) */
-int link_deafen(const char *name, struct err *err);
+int link_ignore_ra(const char *name, struct err *err);
 
 /* Sets the MTU of an existing interface. */
 int link_set_mtu(int sock, const char *name, uint32_t mtu, struct err *err);

@@ -97,12 +97,12 @@ int net_take_lock(const struct net *n, int wait_ms, struct err *err)
 /* ---- the host's routes ---- */
 
 struct routes {
-    struct route *list; /* owned */
+    struct pool_route *list; /* owned */
     size_t count, cap;
 };
 
 /* True for a route that cannot overlap a pool: rind's black holes, and the routes of its links. */
-bool net_is_own_route(const struct route *r)
+bool net_is_own_route(const struct pool_route *r)
 {
     char name[IF_NAMESIZE];
 
@@ -117,7 +117,7 @@ bool net_is_own_route(const struct route *r)
 static int on_host_route(const struct nlmsghdr *h, void *data)
 {
     struct routes *all = data;
-    struct route route, *more;
+    struct pool_route route, *more;
     int r = route_parse(h, &route);
 
     if (r <= 0)
@@ -149,7 +149,7 @@ static int read_routes(struct net *n, int family, struct routes *ret, struct err
     return r < 0 ? err_wrap(err, r, "network: routes") : 0;
 }
 
-static int choose_pools(struct net *n, const struct net_box *servers, struct err *err)
+static int choose_pools(struct net *n, const struct net_setup *servers, struct err *err)
 {
     struct routes routes = {.count = 0};
     struct pool_taken taken = {.hosts = servers->dns, .host_count = servers->dns_count};
@@ -175,7 +175,7 @@ static int choose_pools(struct net *n, const struct net_box *servers, struct err
 
 /* ---- name servers ---- */
 
-static void box_take_resolv(struct net_box *box, const char *path, bool *stub)
+static void box_take_resolv(struct net_setup *setup, const char *path, bool *stub)
 {
     auto_close int fd = open(path, O_RDONLY | O_CLOEXEC | O_NOCTTY | O_NONBLOCK);
     auto_free char *text = NULL;
@@ -183,36 +183,36 @@ static void box_take_resolv(struct net_box *box, const char *path, bool *stub)
 
     /* resolv.conf usually is a symbolic link, and the host is trusted. */
     if (fd >= 0 && file_read_fd(fd, RESOLV_TEXT_MAX, &text, &len, NULL) == 0)
-        *stub = resolv_take(box, text, len);
+        *stub = resolv_take(setup, text, len);
 }
 
-static void box_find_host_dns(struct net_box *box)
+static void box_find_host_dns(struct net_setup *setup)
 {
     bool stub = false;
 
-    box_take_resolv(box, WATCH_RESOLV, &stub);
-    if (box->dns_count == 0 && stub)
-        box_take_resolv(box, WATCH_RESOLV_SYSTEMD, &stub);
+    box_take_resolv(setup, WATCH_RESOLV, &stub);
+    if (setup->dns_count == 0 && stub)
+        box_take_resolv(setup, WATCH_RESOLV_SYSTEMD, &stub);
 }
 
 /* Chooses the host's name servers, those behind its local stub, or public ones: the host's
  * 127.0.0.53 does not exist inside a sandbox. */
-static void box_find_dns(const struct net *n, struct net_box *box)
+static void box_find_dns(const struct net *n, struct net_setup *setup)
 {
     static const struct net_addr public_servers[] = {{.family = 4, .bytes = {1, 1, 1, 1}},
                                                      {.family = 4, .bytes = {8, 8, 8, 8}}};
-    if (box->dns_count > 0)
+    if (setup->dns_count > 0)
         return;
     for (size_t i = 0; i < n->config.dns_count && i < NET_DNS_MAX; i++)
-        box->dns[box->dns_count++] = n->config.dns[i];
-    if (box->dns_count > 0)
+        setup->dns[setup->dns_count++] = n->config.dns[i];
+    if (setup->dns_count > 0)
         return;
-    box->host_dns = true;
-    box_find_host_dns(box);
-    if (box->dns_count > 0)
+    setup->host_dns = true;
+    box_find_host_dns(setup);
+    if (setup->dns_count > 0)
         return;
     for (size_t i = 0; i < sizeof(public_servers) / sizeof(public_servers[0]); i++)
-        box->dns[box->dns_count++] = public_servers[i];
+        setup->dns[setup->dns_count++] = public_servers[i];
 }
 
 /* ---- preparing ---- */
@@ -227,16 +227,16 @@ static bool can_route6(struct net *n)
     return forward_get(up.name, 6) >= 0;
 }
 
-static void box_derive(const struct net *n, struct net_box *box)
+static void box_derive(const struct net *n, struct net_setup *setup)
 {
-    const uint32_t first = box->slot * 2;
+    const uint32_t first = setup->slot * 2;
 
-    (void)memset(box->link, 0, sizeof(box->link));
-    link_name(box->slot, box->link);
-    box->gateway4 = pool_address(&n->pool4, first);
-    box->box4 = pool_address(&n->pool4, first + 1);
-    box->gateway6 = pool_address(&n->pool6, first);
-    box->box6 = pool_address(&n->pool6, first + 1);
+    (void)memset(setup->link, 0, sizeof(setup->link));
+    link_name(setup->slot, setup->link);
+    setup->gateway4 = pool_address(&n->pool4, first);
+    setup->sandbox4 = pool_address(&n->pool4, first + 1);
+    setup->gateway6 = pool_address(&n->pool6, first);
+    setup->sandbox6 = pool_address(&n->pool6, first + 1);
 }
 
 static uint32_t mtu_for(const struct uplink *up)
@@ -246,24 +246,24 @@ static uint32_t mtu_for(const struct uplink *up)
     return up->mtu < MTU_MIN ? MTU_MIN : up->mtu > MTU_MAX ? MTU_MAX : up->mtu;
 }
 
-int net_prepare(struct net *n, struct net_box *box, struct err *err)
+int net_prepare(struct net *n, struct net_setup *setup, struct err *err)
 {
     struct uplink up = {.index = 0};
     int r;
 
-    if (box->slot >= POOL_SLOTS)
-        return err_set(err, -ERANGE, "network: slot %u", box->slot);
+    if (setup->slot >= POOL_SLOTS)
+        return err_set(err, -ERANGE, "network: slot %u", setup->slot);
     r = net_open_sockets(n, err);
     if (r < 0)
         return r;
-    box->route6 = can_route6(n);
-    box_find_dns(n, box);
-    r = choose_pools(n, box, err);
+    setup->route6 = can_route6(n);
+    box_find_dns(n, setup);
+    r = choose_pools(n, setup, err);
     if (r < 0)
         return r;
-    box->mtu = host_find_uplink(n, &host_somewhere4, &up) == 0 ? mtu_for(&up) : HOST_MTU;
+    setup->mtu = host_find_uplink(n, &host_somewhere4, &up) == 0 ? mtu_for(&up) : HOST_MTU;
     host_watch_uplink(n, up.index);
-    box_derive(n, box);
+    box_derive(n, setup);
     return 0;
 }
 
@@ -354,40 +354,40 @@ static int inside_socket(int ns_fd, int protocol, struct err *err)
     return fd < 0 ? err_errno(err, fd, "network: socket in the sandbox") : fd;
 }
 
-static int net_add_link(struct net *n, struct net_box *box, int ns_fd, struct err *err)
+static int net_add_link(struct net *n, struct net_setup *setup, int ns_fd, struct err *err)
 {
-    const struct link_config link = {.box = box, .forward = true};
+    const struct link_config link = {.setup = setup, .forward = true};
     auto_close int inside = inside_socket(ns_fd, NETLINK_ROUTE, err);
     int index = 0, r;
 
     if (inside < 0)
         return inside;
-    r = host_make_holes(n, box, err);
+    r = host_make_holes(n, setup, err);
     if (r == 0)
         r = link_add(n->route, inside, ns_fd, &link, &index, err);
-    if (r == 0 && box->admin)
-        r = link_deafen(box->link, err);
-    if (r == 0 && box->admin)
-        r = frames_add(n->nft, box->link, err);
+    if (r == 0 && setup->admin)
+        r = link_ignore_ra(setup->link, err);
+    if (r == 0 && setup->admin)
+        r = frames_add(n->nft, setup->link, err);
     if (r == 0)
-        r = host_forward(n, box, err);
+        r = host_forward(n, setup, err);
     if (r < 0)
         return r;
-    if (box->route6 && forward_get(box->link, 6) == 0)
-        r = forward_set(box->link, 6, true, err);
-    box->ifindex = index;
+    if (setup->route6 && forward_get(setup->link, 6) == 0)
+        r = forward_set(setup->link, 6, true, err);
+    setup->ifindex = index;
     return r;
 }
 
-static int net_remove_rules(struct net *n, const struct net_box *box, struct err *err)
+static int net_remove_rules(struct net *n, const struct net_setup *setup, struct err *err)
 {
     int r, gone;
 
-    r = ruleset_remove(n->nft, box, err);
+    r = ruleset_remove(n->nft, setup, err);
     if (r == -EPERM)
         r = 0; /* a table of this name belongs to another program: it has no rules of rind */
-    if (r == 0 && box->admin)
-        r = frames_remove(n->nft, box->link, err);
+    if (r == 0 && setup->admin)
+        r = frames_remove(n->nft, setup->link, err);
     if (r < 0)
         return r;
     if (n->alive > 0)
@@ -396,7 +396,7 @@ static int net_remove_rules(struct net *n, const struct net_box *box, struct err
      * are down. */
     r = ruleset_used(n->nft, err);
     if (r == 0)
-        r = link_silence_all(n->route, err);
+        r = link_down_all(n->route, err);
     if (r != 0)
         return r < 0 ? r : 0;
     gone = ruleset_remove_empty(n->nft, err);
@@ -412,7 +412,7 @@ static int net_remove_rules(struct net *n, const struct net_box *box, struct err
 }
 
 /* Another program may remove the table just now, with the whole ruleset: then it is made again. */
-static int net_add_rules(struct net *n, const struct net_box *box, struct err *err)
+static int net_add_rules(struct net *n, const struct net_setup *setup, struct err *err)
 {
     enum { TRIES = 32 }; /* a quarter of a second, if another program removes it every few ms */
     const struct ruleset_bounds bounds = net_bounds(n);
@@ -421,14 +421,14 @@ static int net_add_rules(struct net *n, const struct net_box *box, struct err *e
     for (int i = 0; r == -ENOENT && i < TRIES; i++) {
         r = restore_table(n, err);
         if (r == 0)
-            r = ruleset_add(n->nft, box, &bounds, err);
+            r = ruleset_add(n->nft, setup, &bounds, err);
         if (r == -ENOENT)
             n->whole = false;
     }
     return r;
 }
 
-int net_add(struct net *n, struct net_box *box, int ns_fd, struct err *err)
+int net_add(struct net *n, struct net_setup *setup, int ns_fd, struct err *err)
 {
     auto_close int lock = FD_NONE;
     int r;
@@ -441,11 +441,11 @@ int net_add(struct net *n, struct net_box *box, int ns_fd, struct err *err)
     if (lock < 0)
         return lock;
     /* The rules exist before the link, so that no packet precedes them. */
-    r = net_add_rules(n, box, err);
+    r = net_add_rules(n, setup, err);
     if (r == 0)
-        r = net_add_link(n, box, ns_fd, err);
+        r = net_add_link(n, setup, ns_fd, err);
     if (r < 0) {
-        (void)net_remove_rules(n, box, NULL);
+        (void)net_remove_rules(n, setup, NULL);
         return r;
     }
     n->alive++;
@@ -453,7 +453,7 @@ int net_add(struct net *n, struct net_box *box, int ns_fd, struct err *err)
     return 0;
 }
 
-int net_remove(struct net *n, const struct net_box *box, struct err *err)
+int net_remove(struct net *n, const struct net_setup *setup, struct err *err)
 {
     auto_close int lock = FD_NONE;
     int r;
@@ -466,28 +466,28 @@ int net_remove(struct net *n, const struct net_box *box, struct err *err)
         return lock;
     if (n->alive > 0)
         n->alive--;
-    restore_forget(n, box->slot);
-    return net_remove_rules(n, box, err);
+    restore_forget(n, setup->slot);
+    return net_remove_rules(n, setup, err);
 }
 
 /* ---- egress ---- */
 
-int net_egress(struct net *n, const struct net_box *box, int ns_fd, enum egress_table table,
+int net_egress(struct net *n, const struct net_setup *setup, int ns_fd, enum egress_table table,
                struct err *err)
 {
-    struct egress_net e = {.link = box != NULL, .table = table};
+    struct egress_net e = {.link = setup != NULL, .table = table};
     auto_close int route = FD_NONE, nft = FD_NONE;
     int r;
 
-    if (box != NULL) {
+    if (setup != NULL) {
         r = net_open_sockets(n, err);
         if (r == 0)
-            r = choose_pools(n, box, err);
+            r = choose_pools(n, setup, err);
         if (r < 0)
             return r;
         e.pool4 = n->pool4;
         e.pool6 = n->pool6;
-        e.gateway4 = box->gateway4;
+        e.gateway4 = setup->gateway4;
     }
     route = inside_socket(ns_fd, NETLINK_ROUTE, err);
     if (route < 0)
@@ -517,48 +517,48 @@ int net_resolver(const struct net *n, unsigned index, struct sockaddr_storage *r
 /* ---- following the host ---- */
 
 /* The sandbox keeps its name servers while the host has none that it could use. */
-static int net_follow_dns(struct net *n, struct net_box *box, struct err *err)
+static int net_follow_dns(struct net *n, struct net_setup *setup, struct err *err)
 {
-    struct net_box now = *box;
+    struct net_setup now = *setup;
     int r = 0;
 
     now.dns_count = 0;
     (void)memset(now.dns, 0, sizeof(now.dns));
     (void)memset(now.search, 0, sizeof(now.search));
     box_find_host_dns(&now);
-    if (now.dns_count == 0 || (now.dns_count == box->dns_count &&
-                               memcmp(now.dns, box->dns, now.dns_count * sizeof(now.dns[0])) == 0 &&
-                               strcmp(now.search, box->search) == 0))
+    if (now.dns_count == 0 || (now.dns_count == setup->dns_count &&
+                               memcmp(now.dns, setup->dns, now.dns_count * sizeof(now.dns[0])) == 0 &&
+                               strcmp(now.search, setup->search) == 0))
         return 0;
-    if (box->internet)
+    if (setup->internet)
         r = ruleset_add_dns(n->nft, &now, err);
-    for (size_t i = 0; r == 0 && box->internet && i < now.dns_count; i++)
+    for (size_t i = 0; r == 0 && setup->internet && i < now.dns_count; i++)
         r = host_forward_to(n, &now.dns[i], err);
     if (r < 0)
         return r;
-    *box = now;
+    *setup = now;
     return 1;
 }
 
-static int net_follow_mtu(struct net *n, struct net_box *box, int ns_fd, struct err *err)
+static int net_follow_mtu(struct net *n, struct net_setup *setup, int ns_fd, struct err *err)
 {
     auto_close int inside = FD_NONE;
     struct uplink up;
     int r;
 
-    if (host_find_uplink(n, &host_somewhere4, &up) < 0 || mtu_for(&up) == box->mtu)
+    if (host_find_uplink(n, &host_somewhere4, &up) < 0 || mtu_for(&up) == setup->mtu)
         return 0;
     inside = inside_socket(ns_fd, NETLINK_ROUTE, err);
     r = inside < 0 ? inside : link_set_mtu(inside, NET_INSIDE, mtu_for(&up), err);
     if (r == 0)
-        r = link_set_mtu(n->route, box->link, mtu_for(&up), err);
+        r = link_set_mtu(n->route, setup->link, mtu_for(&up), err);
     if (r < 0)
         return r;
-    box->mtu = mtu_for(&up);
+    setup->mtu = mtu_for(&up);
     return 1;
 }
 
-int net_follow(struct net *n, struct net_box *box, int ns_fd, struct err *err)
+int net_follow(struct net *n, struct net_setup *setup, int ns_fd, struct err *err)
 {
     auto_close int lock = FD_NONE;
     int dns = 0, mtu;
@@ -570,9 +570,9 @@ int net_follow(struct net *n, struct net_box *box, int ns_fd, struct err *err)
     lock = net_take_lock(n, -1, err);
     if (lock < 0)
         return lock;
-    if (box->host_dns)
-        dns = net_follow_dns(n, box, err);
-    mtu = net_follow_mtu(n, box, ns_fd, dns < 0 ? NULL : err);
+    if (setup->host_dns)
+        dns = net_follow_dns(n, setup, err);
+    mtu = net_follow_mtu(n, setup, ns_fd, dns < 0 ? NULL : err);
     if (mtu < 0)
         return mtu;
     return dns != 0 ? dns : mtu;

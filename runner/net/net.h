@@ -3,7 +3,7 @@
 /*
  * Networks of sandboxes: net_prepare chooses addresses, net_add makes the network, net_remove
  * removes it. Works in the caller's net namespace. No state is private to the process: the rules
- * are in the kernel, the rest is in the net_box, which the caller saves.
+ * are in the kernel, the rest is in the net_setup, which the caller saves.
  *
  * Several processes (daemons, `rind run`) may use it at the same time; a lock on a shared directory
  * serializes changes.
@@ -45,19 +45,19 @@ struct net_config {
 int net_new(const struct net_config *config, struct net **ret, struct err *err);
 void net_free(struct net *n);
 
-/* Computes all other members of box from box->slot and the host's configuration. Makes nothing.
+/* Computes all other members of box from setup->slot and the host's configuration. Makes nothing.
  * -ENOSPC: no address range is free. A host without a route is no error, even if the box wants the
  * internet. */
-int net_prepare(struct net *n, struct net_box *box, struct err *err);
+int net_prepare(struct net *n, struct net_setup *setup, struct err *err);
 
-/* Adds the rules, then the link to the namespace ns_fd, which has none yet; sets box->ifindex. On
+/* Adds the rules, then the link to the namespace ns_fd, which has none yet; sets setup->ifindex. On
  * failure at most the link remains, which disappears with the namespace. -ENOTRECOVERABLE: the
  * process is in the wrong namespace and must exit. */
-int net_add(struct net *n, struct net_box *box, int ns_fd, struct err *err);
+int net_add(struct net *n, struct net_setup *setup, int ns_fd, struct err *err);
 
 /* Removes the network; its namespace, and so the link, is gone or about to go. Missing parts are no
  * error. With the last network it removes the table and undoes changes on the host. */
-int net_remove(struct net *n, const struct net_box *box, struct err *err);
+int net_remove(struct net *n, const struct net_setup *setup, struct err *err);
 
 /*
  * net_watch returns an fd (borrowed; -1: none) that is readable when the host's firewall, routes,
@@ -77,7 +77,7 @@ enum {
     NET_OPENED = 8,   /* some closed networks are open again */
 };
 int net_watch(struct net *n);
-int net_restore(struct net *n, const struct net_box *const *boxes, size_t count, struct err *err);
+int net_restore(struct net *n, const struct net_setup *const *setups, size_t count, struct err *err);
 int net_wait(const struct net *n);
 /* Closes the network of a slot with a lost box, permanently. */
 int net_shut(struct net *n, uint32_t slot, const char *why, struct err *err);
@@ -86,13 +86,13 @@ int net_shut(struct net *n, uint32_t slot, const char *why, struct err *err);
 const char *net_closed(const struct net *n, uint32_t slot);
 
 /* Updates a running sandbox to the host's state: the MTU of its uplink, and its name servers if
- * box->host_dns. ns_fd: its namespace, or a pidfd of a process in it. Returns 1 if box has changed.
+ * setup->host_dns. ns_fd: its namespace, or a pidfd of a process in it. Returns 1 if box has changed.
  * A failed part is unchanged; -ENOTRECOVERABLE as net_add. */
-int net_follow(struct net *n, struct net_box *box, int ns_fd, struct err *err);
+int net_follow(struct net *n, struct net_setup *setup, int ns_fd, struct err *err);
 
 /* Installs, replaces or removes the egress table (net/egress.h) in the namespace ns_fd. box: its
  * link's, or NULL when it has none. -ENOTRECOVERABLE as net_add. */
-int net_egress(struct net *n, const struct net_box *box, int ns_fd, enum egress_table table,
+int net_egress(struct net *n, const struct net_setup *setup, int ns_fd, enum egress_table table,
                struct err *err);
 
 /* Returns the host's name server number `index`, for queries by the host itself; may be its local

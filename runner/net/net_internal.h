@@ -57,7 +57,7 @@ struct ruleset_bounds net_bounds(const struct net *n);
  */
 void net_complete(const struct net *n);
 /* True if a route leads to a sandbox of rind. */
-bool net_is_own_route(const struct route *r);
+bool net_is_own_route(const struct pool_route *r);
 
 /* ---- host.c ---- */
 
@@ -76,7 +76,7 @@ int host_find_uplink(const struct net *n, const struct net_addr *to, struct upli
 void host_watch_uplink(struct net *n, int ifindex);
 
 /* Enables forwarding of replies from what this sandbox may reach. */
-int host_forward(struct net *n, const struct net_box *box, struct err *err);
+int host_forward(struct net *n, const struct net_setup *setup, struct err *err);
 int host_forward_to(struct net *n, const struct net_addr *to, struct err *err);
 /* Disables forwarding on every interface that rind enabled, and removes the marks. */
 void host_forward_off(const struct net *n);
@@ -91,7 +91,7 @@ int host_is_guarded(const struct net *n);
 unsigned host_guarded(const struct net *n, char names[2 * UPLINKS_MAX][NET_LINK_MAX]);
 
 /* Adds and removes the blackhole routes for late packets. */
-int host_make_holes(struct net *n, const struct net_box *box, struct err *err);
+int host_make_holes(struct net *n, const struct net_setup *setup, struct err *err);
 void host_fill_holes(const struct net *n);
 
 /* ---- restore.c ---- */

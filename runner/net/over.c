@@ -15,7 +15,7 @@
 
 static int over_configure(int fd, int attr, const void *data, size_t len, struct err *err)
 {
-    const struct nfgenmsg g = {.version = NFNETLINK_V0, .res_id = htons(OVER_GROUP)};
+    const struct nfgenmsg g = {.version = NFNETLINK_V0, .res_id = htons(CONN_LIMIT_GROUP)};
     auto_nlreq struct nlreq q;
 
     nlreq_init(&q);
@@ -24,10 +24,10 @@ static int over_configure(int fd, int attr, const void *data, size_t len, struct
     return nlreq_send(&q, fd, NULL, NULL, NULL, err);
 }
 
-int over_open(struct err *err)
+int conn_limit_open(struct err *err)
 {
     const struct nfulnl_msg_config_cmd bind_cmd = {.command = NFULNL_CFG_CMD_BIND};
-    const struct nfulnl_msg_config_mode mode = {.copy_range = htonl(OVER_BYTES),
+    const struct nfulnl_msg_config_mode mode = {.copy_range = htonl(CONN_LIMIT_BYTES),
                                                 .copy_mode = NFULNL_COPY_PACKET};
     auto_close int fd = nl_open(NETLINK_NETFILTER);
     int r;
@@ -45,17 +45,17 @@ static const struct nlattr *message_find_attr(const struct nlmsghdr *h, int attr
     return nlmsg_find_attr((struct nlmsghdr *)(uintptr_t)h, sizeof(struct nfgenmsg), attr);
 }
 
-static bool prefix_bound(const struct nlattr *prefix, enum over_bound *ret)
+static bool prefix_bound(const struct nlattr *prefix, enum conn_limit_bound *ret)
 {
-    static const char *const words[] = {[OVER_BOUND_FLOWS] = OVER_FLOWS,
-                                        [OVER_BOUND_RATES] = OVER_RATES,
-                                        [OVER_BOUND_ALL] = OVER_ALL};
+    static const char *const words[] = {[CONN_LIMIT_BOUND_FLOWS] = CONN_LIMIT_FLOWS,
+                                        [CONN_LIMIT_BOUND_RATES] = CONN_LIMIT_RATES,
+                                        [CONN_LIMIT_BOUND_ALL] = CONN_LIMIT_ALL};
 
     for (size_t i = 0; i < sizeof(words) / sizeof(words[0]); i++) {
         size_t len = strlen(words[i]) + 1;
 
         if ((size_t)nla_len(prefix) == len && memcmp(nla_data(prefix), words[i], len) == 0) {
-            *ret = (enum over_bound)i;
+            *ret = (enum conn_limit_bound)i;
             return true;
         }
     }
@@ -79,7 +79,7 @@ static bool payload_source(const struct nlattr *payload, struct net_addr *ret)
     return ret->family != 0;
 }
 
-bool over_parse(const struct nlmsghdr *h, struct over *ret)
+bool conn_limit_parse(const struct nlmsghdr *h, struct conn_limit_event *ret)
 {
     const struct nlattr *prefix, *payload;
 
@@ -93,21 +93,21 @@ bool over_parse(const struct nlmsghdr *h, struct over *ret)
 }
 
 struct reading {
-    void (*fn)(void *data, const struct over *o);
+    void (*fn)(void *data, const struct conn_limit_event *o);
     void *data;
 };
 
 static int on_message(const struct nlmsghdr *h, void *data)
 {
     const struct reading *r = data;
-    struct over o;
+    struct conn_limit_event o;
 
-    if (over_parse(h, &o))
+    if (conn_limit_parse(h, &o))
         r->fn(r->data, &o);
     return 0;
 }
 
-void over_read(int fd, void (*fn)(void *data, const struct over *o), void *data)
+void conn_limit_read(int fd, void (*fn)(void *data, const struct conn_limit_event *o), void *data)
 {
     _Alignas(struct nlmsghdr) char messages[NLREPLY_BYTES];
     struct reading reading = {.fn = fn, .data = data};

@@ -49,7 +49,7 @@ struct net_addr pool_address(const struct net_rule *pool, uint32_t n)
 /* ---- routes ---- */
 
 /* Copies the attributes that are used. */
-static bool route_take_attrs(const struct nlmsghdr *h, struct route *r)
+static bool route_take_attrs(const struct nlmsghdr *h, struct pool_route *r)
 {
     const struct nlattr *attr;
     size_t len = r->to.family == 4 ? 4 : 16;
@@ -77,9 +77,9 @@ static bool route_is_link_local(const struct net_rule *to)
            (to->bytes[0] == 0xff || (to->bytes[0] == 0xfe && (to->bytes[1] & 0xc0) == 0x80));
 }
 
-int route_parse(const struct nlmsghdr *h, struct route *ret)
+int route_parse(const struct nlmsghdr *h, struct pool_route *ret)
 {
-    struct route r = {.oif = 0};
+    struct pool_route r = {.oif = 0};
     struct rtmsg m;
 
     if (h->nlmsg_type != RTM_NEWROUTE)

@@ -34,21 +34,21 @@ int pool_parse(const char *text, int family, struct net_rule *ret, struct err *e
 struct net_addr pool_address(const struct net_rule *pool, uint32_t n);
 
 /* The used attributes of a host route. */
-struct route {
+struct pool_route {
     struct net_rule to; /* prefix 0: the default route */
     int oif;
     bool ours;       /* a blackhole route of a pool, see host.c */
     bool configured; /* not cached, and not a route that every interface has */
 };
 /* Parses one RTM_NEWROUTE: 1 and *ret, 0 for another message, -EBADMSG. Pure. */
-int route_parse(const struct nlmsghdr *h, struct route *ret);
+int route_parse(const struct nlmsghdr *h, struct pool_route *ret);
 
 /* Returns true if two networks have an address in common. */
 bool pool_overlap(const struct net_rule *a, const struct net_rule *b);
 
 /* Chooses the first pool without an overlap. -ENOSPC names each pool and what overlaps it. */
 struct pool_taken {
-    const struct route *routes;
+    const struct pool_route *routes;
     size_t route_count;
     const struct net_addr *hosts; /* name servers */
     size_t host_count;

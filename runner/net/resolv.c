@@ -41,31 +41,31 @@ static bool text_word(const char *text, size_t len, char ret[WORD_MAX])
     return true;
 }
 
-static bool box_take_server(struct net_box *box, const char *text, size_t len)
+static bool box_take_server(struct net_setup *setup, const char *text, size_t len)
 {
     char addr[WORD_MAX];
     struct net_addr a;
 
     if (!text_word(text, len, addr) || net_addr_parse(addr, &a) < 0)
         return false;
-    if (is_usable(&a, box->route6 != 0) && box->dns_count < NET_DNS_MAX)
-        box->dns[box->dns_count++] = a;
+    if (is_usable(&a, setup->route6 != 0) && setup->dns_count < NET_DNS_MAX)
+        setup->dns[setup->dns_count++] = a;
     return is_loopback(&a);
 }
 
 /* Copies the line if all of its bytes are allowed in a resolv.conf. */
-static void box_take_line(struct net_box *box, const char *line, size_t len)
+static void box_take_line(struct net_setup *setup, const char *line, size_t len)
 {
-    size_t have = strlen(box->search);
+    size_t have = strlen(setup->search);
 
     for (size_t i = 0; i < len; i++)
         if (((unsigned char)line[i] < ' ' && line[i] != '\t') || (unsigned char)line[i] >= 0x7f)
             return;
-    if (len > LINE_MAX_LEN || have + len + 2 > sizeof(box->search))
+    if (len > LINE_MAX_LEN || have + len + 2 > sizeof(setup->search))
         return;
-    (void)memcpy(box->search + have, line, len);
-    box->search[have + len] = '\n';
-    box->search[have + len + 1] = '\0';
+    (void)memcpy(setup->search + have, line, len);
+    setup->search[have + len] = '\n';
+    setup->search[have + len + 1] = '\0';
 }
 
 /* Returns the text after the keyword, or NULL. */
@@ -80,7 +80,7 @@ static const char *keyword_rest(const char *line, size_t len, const char *keywor
     return line + n;
 }
 
-bool resolv_take(struct net_box *box, const char *text, size_t len)
+bool resolv_take(struct net_setup *setup, const char *text, size_t len)
 {
     bool stub = false;
 
@@ -91,10 +91,10 @@ bool resolv_take(struct net_box *box, const char *text, size_t len)
 
         rest = keyword_rest(text, line, "nameserver");
         if (rest != NULL)
-            stub |= box_take_server(box, rest, line - (size_t)(rest - text));
+            stub |= box_take_server(setup, rest, line - (size_t)(rest - text));
         else if (keyword_rest(text, line, "search") != NULL ||
                  keyword_rest(text, line, "options") != NULL)
-            box_take_line(box, text, line);
+            box_take_line(setup, text, line);
         text += step;
         len -= step;
     }

@@ -15,7 +15,7 @@ enum { RESOLV_TEXT_MAX = 64 << 10 };
  * no IPv6 route. Returns true if the text has a loopback address: then the servers behind the stub
  * are in another file.
  */
-bool resolv_take(struct net_box *box, const char *text, size_t len);
+bool resolv_take(struct net_setup *setup, const char *text, size_t len);
 
 /* Returns name server number `index` as the host uses it, at port 53, including loopback and
  * link-local ones. A text without any means 127.0.0.1. -ENOENT. */

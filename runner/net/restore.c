@@ -100,7 +100,7 @@ int net_watch(struct net *n)
 }
 
 /* Reports an overlap. It cannot be repaired while sandboxes use these addresses. */
-static void on_new_route(void *data, const struct route *route)
+static void on_new_route(void *data, const struct pool_route *route)
 {
     const struct net *n = data;
     const struct net_rule *pool = route->to.family == 4 ? &n->pool4 : &n->pool6;
@@ -126,7 +126,7 @@ static int route_interface(struct net *n, const struct net_addr *to)
 }
 
 /* The uplink has changed: replies now arrive at another interface. */
-static void restore_follow_uplink(struct net *n, const struct net_box *const *boxes, size_t count)
+static void restore_follow_uplink(struct net *n, const struct net_setup *const *setups, size_t count)
 {
     const int way4 = route_interface(n, &host_somewhere4),
               way6 = route_interface(n, &host_somewhere6);
@@ -138,7 +138,7 @@ static void restore_follow_uplink(struct net *n, const struct net_box *const *bo
     n->way6 = way6;
     host_watch_uplink(n, way4 > 0 ? way4 : 0);
     for (size_t i = 0; i < count; i++)
-        if (host_forward(n, boxes[i], &err) < 0 && n->config.said != NULL)
+        if (host_forward(n, setups[i], &err) < 0 && n->config.said != NULL)
             n->config.said(err.msg);
 }
 
@@ -221,7 +221,7 @@ static void closed_set(struct closed_nets *c, uint32_t slot, bool closed)
 
 /* The state of one check of all networks. */
 struct restore_look {
-    const struct net_box *const *boxes; /* borrowed */
+    const struct net_setup *const *setups; /* borrowed */
     size_t count;
     bool first; /* the first check of this process */
     struct closed_nets was, now;
@@ -229,31 +229,31 @@ struct restore_look {
     struct err why; /* the first failure */
 };
 
-static void look_close_box(struct net *n, struct restore_look *l, const struct net_box *box,
+static void look_close_box(struct net *n, struct restore_look *l, const struct net_setup *setup,
                            const struct err *why)
 {
     struct err err = ERR_NONE;
 
     if (l->why.code == 0)
         l->why = *why;
-    closed_set(&l->now, box->slot, true);
+    closed_set(&l->now, setup->slot, true);
     if (n->route < 0)
         n->route = nl_open(NETLINK_ROUTE);
-    if (link_close(n->route, box->link, why->msg, &err) < 0 && n->config.said != NULL &&
-        !closed_has(&l->was, box->slot))
+    if (link_close(n->route, setup->link, why->msg, &err) < 0 && n->config.said != NULL &&
+        !closed_has(&l->was, setup->slot))
         n->config.said(err.msg);
 }
 
 static void look_close_all(struct net *n, struct restore_look *l, const struct err *why)
 {
     for (size_t i = 0; i < l->count; i++)
-        look_close_box(n, l, l->boxes[i], why);
+        look_close_box(n, l, l->setups[i], why);
 }
 
 /* Checks the frame rules of a link that is administered inside, where it may have been removed. */
-static int box_has_frames(const struct net *n, const struct net_box *box, struct err *err)
+static int box_has_frames(const struct net *n, const struct net_setup *setup, struct err *err)
 {
-    return !box->admin || if_nametoindex(box->link) == 0 ? 1 : frames_has(n->nft, box->link, err);
+    return !setup->admin || if_nametoindex(setup->link) == 0 ? 1 : frames_has(n->nft, setup->link, err);
 }
 
 /* True if nothing needs repair, as most changes concern other programs' tables. This check needs no
@@ -265,32 +265,32 @@ static bool look_is_complete(const struct net *n, const struct restore_look *l, 
     *ret_whole = there;
     there = there && host_is_guarded(n) == 1;
     for (size_t i = 0; there && i < l->count; i++)
-        there = !closed_has(&l->was, l->boxes[i]->slot) &&
-                ruleset_has(n->nft, l->boxes[i], NULL) == 1 &&
-                box_has_frames(n, l->boxes[i], NULL) == 1;
+        there = !closed_has(&l->was, l->setups[i]->slot) &&
+                ruleset_has(n->nft, l->setups[i], NULL) == 1 &&
+                box_has_frames(n, l->setups[i], NULL) == 1;
     return there;
 }
 
-static int box_restore(struct net *n, struct restore_look *l, const struct net_box *box,
+static int box_restore(struct net *n, struct restore_look *l, const struct net_setup *setup,
                        const struct ruleset_bounds *bounds, struct err *err)
 {
-    const bool closed = closed_has(&l->was, box->slot);
-    int r = ruleset_has(n->nft, box, err);
+    const bool closed = closed_has(&l->was, setup->slot);
+    int r = ruleset_has(n->nft, setup, err);
     const bool missed = r == 0;
 
     l->missed = l->missed || missed;
     if (missed)
-        r = ruleset_add(n->nft, box, bounds, err);
+        r = ruleset_add(n->nft, setup, bounds, err);
     /* The table of frames can be missing alone. */
     if (r >= 0)
-        r = box_has_frames(n, box, err);
+        r = box_has_frames(n, setup, err);
     if (r == 0)
-        r = frames_add(n->nft, box->link, err);
+        r = frames_add(n->nft, setup->link, err);
     if (r >= 0 && (missed || closed))
-        r = host_forward(n, box, err);
+        r = host_forward(n, setup, err);
     /* Another process that found no rules may have taken the link for an abandoned one. */
     if (r >= 0 && (missed || closed))
-        r = link_open(n->route, box, err);
+        r = link_open(n->route, setup, err);
     return r < 0 ? r : 0;
 }
 
@@ -298,9 +298,9 @@ static int box_restore(struct net *n, struct restore_look *l, const struct net_b
 static void look_find_closed(struct net *n, struct restore_look *l)
 {
     for (size_t i = 0; i < l->count; i++)
-        closed_set(&l->was, l->boxes[i]->slot,
-                   closed_has(&l->was, l->boxes[i]->slot) ||
-                       link_is_closed(n->route, l->boxes[i]->link, NULL) == 1);
+        closed_set(&l->was, l->setups[i]->slot,
+                   closed_has(&l->was, l->setups[i]->slot) ||
+                       link_is_closed(n->route, l->setups[i]->link, NULL) == 1);
 }
 
 /* Called under the lock. The process that comes first makes the table, and knows only its own
@@ -321,9 +321,9 @@ static void look_restore_all(struct net *n, struct restore_look *l)
         n->config.said(err.msg);
     for (size_t i = 0; i < l->count; i++) {
         err = (struct err)ERR_NONE;
-        r = box_restore(n, l, l->boxes[i], &bounds, &err);
+        r = box_restore(n, l, l->setups[i], &bounds, &err);
         if (r < 0)
-            look_close_box(n, l, l->boxes[i], &err); /* other networks are repaired all the same */
+            look_close_box(n, l, l->setups[i], &err); /* other networks are repaired all the same */
     }
 }
 
@@ -382,7 +382,7 @@ static int look_account(struct net *n, const struct restore_look *l)
     int turned = 0;
 
     for (size_t i = 0; i < l->count; i++) {
-        const uint32_t slot = l->boxes[i]->slot;
+        const uint32_t slot = l->setups[i]->slot;
 
         if (closed_has(&l->now, slot) && !closed_has(&n->closed, slot))
             turned |= NET_CLOSED;
@@ -427,10 +427,10 @@ static int look_prepare(struct net *n, struct restore_look *l, struct err *why, 
     return *ret_lock < 0 ? *ret_lock : 0;
 }
 
-int net_restore(struct net *n, const struct net_box *const *boxes, size_t count, struct err *err)
+int net_restore(struct net *n, const struct net_setup *const *setups, size_t count, struct err *err)
 {
     struct restore_look l = {
-        .boxes = boxes, .count = count, .first = !n->looked, .was = n->closed, .why = ERR_NONE};
+        .setups = setups, .count = count, .first = !n->looked, .was = n->closed, .why = ERR_NONE};
     struct err why = ERR_NONE;
     auto_close int lock = FD_NONE;
     int r, ret = 0;
@@ -454,7 +454,7 @@ int net_restore(struct net *n, const struct net_box *const *boxes, size_t count,
     else if (n->doubt)
         look_restore_all(n, &l);
     if (r == 0 && (n->moved || l.first))
-        restore_follow_uplink(n, boxes, count);
+        restore_follow_uplink(n, setups, count);
     if (n->doubt) {
         n->doubt = false;
         ret = look_account(n, &l);

@@ -100,7 +100,7 @@ static const struct nft_chain chains[] = {
 #define DPORT(to) {.kind = X_PAYLOAD, .key = NFT_PAYLOAD_TRANSPORT_HEADER, .op = 2, .len = 2, .reg = (to)}
 #define IN(set, from) {.kind = X_LOOKUP, .text = (set), .reg = (from)}
 #define PORTS(to) {.kind = X_PAYLOAD, .key = NFT_PAYLOAD_TRANSPORT_HEADER, .op = 0, .len = 4, .reg = (to)}
-#define LOG(word) {.kind = X_LOG, .key = OVER_GROUP, .len = OVER_BYTES, .text = (word)}
+#define LOG(word) {.kind = X_LOG, .key = CONN_LIMIT_GROUP, .len = CONN_LIMIT_BYTES, .text = (word)}
 #define ACCEPT   {.kind = X_VERDICT, .key = NF_ACCEPT}
 #define DROP     {.kind = X_VERDICT, .key = NF_DROP}
 #define GOTO(c)  {.kind = X_VERDICT, .key = (uint32_t)NFT_GOTO, .text = (c)}
@@ -185,9 +185,9 @@ static const struct ruleset_rule {
     {"bound-forward", {FROM_US, NEW, GOTO(CHAIN_BOUND_ALL)}},
 }, told_rules[] = {
     /* Only the first packet of a day is reported. */
-    {CHAIN_OVER_RATES, {META(NFT_META_IIFNAME, R(0)), IN(SET_TOLD, R(0)), LOG(OVER_RATES)}},
-    {CHAIN_OVER_FLOWS, {META(NFT_META_IIFNAME, R(0)), IN(SET_TOLD, R(0)), LOG(OVER_FLOWS)}},
-    {CHAIN_OVER_ALL,   {META(NFT_META_IIFNAME, R(0)), IN(SET_TOLD, R(0)), LOG(OVER_ALL)}},
+    {CHAIN_OVER_RATES, {META(NFT_META_IIFNAME, R(0)), IN(SET_TOLD, R(0)), LOG(CONN_LIMIT_RATES)}},
+    {CHAIN_OVER_FLOWS, {META(NFT_META_IIFNAME, R(0)), IN(SET_TOLD, R(0)), LOG(CONN_LIMIT_FLOWS)}},
+    {CHAIN_OVER_ALL,   {META(NFT_META_IIFNAME, R(0)), IN(SET_TOLD, R(0)), LOG(CONN_LIMIT_ALL)}},
 }, over_rules[] = {
     {CHAIN_OVER_RATES, {GOTO(CHAIN_REFUSE)}},
     {CHAIN_OVER_FLOWS, {GOTO(CHAIN_REFUSE)}},

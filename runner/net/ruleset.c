@@ -52,7 +52,7 @@ static void element_key_append(struct nft_element *e, const void *data, size_t l
     e->key_len += (uint32_t)(len + 3) & ~3u;
 }
 
-static void element_key_link(struct nft_element *e, const struct net_box *p)
+static void element_key_link(struct nft_element *e, const struct net_setup *p)
 {
     element_key_append(e, p->link, NFT_IFNAME_LEN); /* NUL-padded */
 }
@@ -72,21 +72,21 @@ static void element_key_port(struct nft_element *e, uint8_t proto, uint16_t port
 
 /* ---- a sandbox's elements ---- */
 
-static void entries_put_place(struct entries *all, const struct net_box *p)
+static void entries_put_place(struct entries *all, const struct net_setup *p)
 {
     struct nft_element *e;
 
     e = entries_put(all, SET_SOURCE4);
     element_key_link(e, p);
-    element_key_addr(e, &p->box4);
+    element_key_addr(e, &p->sandbox4);
     e = entries_put(all, SET_SOURCE6);
     element_key_link(e, p);
-    element_key_addr(e, &p->box6);
-    element_key_addr(entries_put(all, SET_BOXES4), &p->box4);
-    element_key_addr(entries_put(all, SET_BOXES6), &p->box6);
+    element_key_addr(e, &p->sandbox6);
+    element_key_addr(entries_put(all, SET_BOXES4), &p->sandbox4);
+    element_key_addr(entries_put(all, SET_BOXES6), &p->sandbox6);
 }
 
-static void entries_put_host_port(struct entries *all, const struct net_box *p,
+static void entries_put_host_port(struct entries *all, const struct net_setup *p,
                                   const struct net_port *port)
 {
     struct nft_element *e = entries_put(all, SET_HOST4);
@@ -113,7 +113,7 @@ static void entries_put_dns(struct entries *all, const struct net_addr *server)
     }
 }
 
-static void entries_put_group(struct entries *all, const struct net_box *p)
+static void entries_put_group(struct entries *all, const struct net_setup *p)
 {
     struct nft_element *e = entries_put(all, SET_GROUPS);
 
@@ -123,7 +123,7 @@ static void entries_put_group(struct entries *all, const struct net_box *p)
     element_key_link(entries_put(all, all->group), p);
 }
 
-static void entries_put_bounds(struct entries *all, const struct net_box *p,
+static void entries_put_bounds(struct entries *all, const struct net_setup *p,
                                const struct ruleset_bounds *bounds)
 {
     struct nft_element *e = entries_put(all, SET_FLOWS);
@@ -140,13 +140,13 @@ static void entries_put_bounds(struct entries *all, const struct net_box *p,
 }
 
 /* Formats the name of the chain of its own lists. */
-static void lists_chain_name(const struct net_box *p, char name[NAME_MAX_LEN])
+static void lists_chain_name(const struct net_setup *p, char name[NAME_MAX_LEN])
 {
     (void)snprintf(name, NAME_MAX_LEN, "box-%u", p->slot);
 }
 
 /* For a removal `bounds` does not matter: only keys are compared. */
-static void entries_collect(struct entries *all, const struct net_box *p,
+static void entries_collect(struct entries *all, const struct net_setup *p,
                             const struct ruleset_bounds *bounds)
 {
     all->count = 0;
@@ -220,9 +220,9 @@ static void lists_add_rules(struct nft *n, const char *chain, const struct net_r
     lists_add_rule(n, chain, r, NET_UDP);
 }
 
-static void lists_add_chain(struct nft *n, const char *chain, const struct net_box *box)
+static void lists_add_chain(struct nft *n, const char *chain, const struct net_setup *setup)
 {
-    const struct net_access *a = &box->access;
+    const struct net_access *a = &setup->access;
 
     nft_add_chain(n, &(struct nft_chain){.name = chain});
     for (unsigned deny = 2; deny-- > 0;) /* deny rules first */
@@ -251,7 +251,7 @@ static void ruleset_add_group(struct nft *n, const char *name)
 /* ---- adding ---- */
 
 /* group: the named network must be made, too. */
-static int ruleset_try_add(int sock, const struct entries *all, const struct net_box *box,
+static int ruleset_try_add(int sock, const struct entries *all, const struct net_setup *setup,
                            bool group, struct err *err)
 {
     auto_nft struct nft n;
@@ -260,7 +260,7 @@ static int ruleset_try_add(int sock, const struct entries *all, const struct net
     if (group)
         ruleset_add_group(&n, all->group);
     if (all->chain[0] != '\0')
-        lists_add_chain(&n, all->chain, box);
+        lists_add_chain(&n, all->chain, setup);
     for (size_t i = 0; i < all->count; i++)
         nft_add_elements(&n, all->list[i].set, &all->list[i].e, 1);
     return nft_commit(&n, sock, err);
@@ -286,16 +286,16 @@ int ruleset_complete(int sock, const struct ruleset_bounds *all, struct err *err
     return r;
 }
 
-int ruleset_add(int sock, const struct net_box *box, const struct ruleset_bounds *bounds,
+int ruleset_add(int sock, const struct net_setup *setup, const struct ruleset_bounds *bounds,
                 struct err *err)
 {
     struct entries all;
     bool group = false;
     int r = -EAGAIN;
 
-    entries_collect(&all, box, bounds);
+    entries_collect(&all, setup, bounds);
     for (int i = 0; i < TRIES; i++) {
-        r = ruleset_try_add(sock, &all, box, group, err);
+        r = ruleset_try_add(sock, &all, setup, group, err);
         if (r == -EINTR || r == -EAGAIN)
             continue;
         if (r == -ENOENT && !group && all.group[0] != '\0')
@@ -303,20 +303,20 @@ int ruleset_add(int sock, const struct net_box *box, const struct ruleset_bounds
         else if ((r == -EEXIST || r == -EBUSY) && group)
             group = false; /* another process has made it */
         else if (r == -EEXIST || r == -EBUSY)
-            (void)ruleset_remove(sock, box, NULL); /* left by the slot's previous sandbox */
+            (void)ruleset_remove(sock, setup, NULL); /* left by the slot's previous sandbox */
         else
             break;
     }
     return r;
 }
 
-int ruleset_add_dns(int sock, const struct net_box *box, struct err *err)
+int ruleset_add_dns(int sock, const struct net_setup *setup, struct err *err)
 {
     struct entries all = {.count = 0};
     auto_nft struct nft n;
 
-    for (size_t i = 0; i < box->dns_count && i < NET_DNS_MAX; i++)
-        entries_put_dns(&all, &box->dns[i]);
+    for (size_t i = 0; i < setup->dns_count && i < NET_DNS_MAX; i++)
+        entries_put_dns(&all, &setup->dns[i]);
     nft_begin(&n, NET_TABLE, 0);
     for (size_t i = 0; i < all.count; i++)
         nft_add_elements(&n, all.list[i].set, &all.list[i].e, 1);
@@ -380,13 +380,13 @@ static void ruleset_remove_group(int sock, const char *name)
     (void)nft_commit(&n, sock, NULL);
 }
 
-int ruleset_remove(int sock, const struct net_box *box, struct err *err)
+int ruleset_remove(int sock, const struct net_setup *setup, struct err *err)
 {
     const struct ruleset_bounds any = {.flows = 0};
     struct entries all;
     int r;
 
-    entries_collect(&all, box, &any);
+    entries_collect(&all, setup, &any);
     r = ruleset_remove_at_once(sock, &all, NULL);
     if (r < 0)
         r = ruleset_remove_each(sock, &all, err);
@@ -396,9 +396,9 @@ int ruleset_remove(int sock, const struct net_box *box, struct err *err)
 }
 
 /* The number of rules that lists_add_chain makes. */
-static int lists_length(const struct net_box *box)
+static int lists_length(const struct net_setup *setup)
 {
-    const struct net_access *a = &box->access;
+    const struct net_access *a = &setup->access;
     int n = 0;
 
     for (size_t i = 0; i < a->rule_count; i++)
@@ -407,22 +407,22 @@ static int lists_length(const struct net_box *box)
 }
 
 /* Elements that are not checked here can only be missing in a way that allows less. */
-int ruleset_has(int sock, const struct net_box *box, struct err *err)
+int ruleset_has(int sock, const struct net_setup *setup, struct err *err)
 {
-    const int wanted = lists_length(box);
+    const int wanted = lists_length(setup);
     struct nft_element e = {.key_len = 0}, list = {.key_len = 0};
     char chain[NAME_MAX_LEN];
     int r;
 
-    element_key_addr(&e, &box->box4);
+    element_key_addr(&e, &setup->sandbox4);
     r = nft_has_element(sock, NET_TABLE, SET_BOXES4, &e, err);
     if (r != 1 || wanted == 0)
         return r;
-    element_key_link(&list, box);
+    element_key_link(&list, setup);
     r = nft_has_element(sock, NET_TABLE, SET_LISTS, &list, err);
     if (r != 1)
         return r;
-    lists_chain_name(box, chain);
+    lists_chain_name(setup, chain);
     r = nft_count_rules(sock, NFPROTO_INET, NET_TABLE, chain, err);
     return r < 0 ? r : r >= wanted;
 }

@@ -38,19 +38,19 @@ int ruleset_state(int sock, struct err *err); /* or a negative errno */
 int ruleset_make(int sock, char (*guards)[NFT_IFNAME_LEN], size_t count, struct err *err);
 
 /* Adds the sandbox's rules, all or none. -ENOENT: there is no table. */
-int ruleset_add(int sock, const struct net_box *box, const struct ruleset_bounds *bounds,
+int ruleset_add(int sock, const struct net_setup *setup, const struct ruleset_bounds *bounds,
                 struct err *err);
 /* Adds parts that the kernel may not support: reports of exceeded limits (net/over.h), and the
  * limit of all sandboxes together (flows 0: none). Returns the first failure; sandboxes run without
  * that part. */
 int ruleset_complete(int sock, const struct ruleset_bounds *all, struct err *err);
 /* Allows DNS to its current name servers, in addition to its earlier ones. */
-int ruleset_add_dns(int sock, const struct net_box *box, struct err *err);
+int ruleset_add_dns(int sock, const struct net_setup *setup, struct err *err);
 /* Removes the sandbox. Missing elements are no error. */
-int ruleset_remove(int sock, const struct net_box *box, struct err *err);
+int ruleset_remove(int sock, const struct net_setup *setup, struct err *err);
 /* ruleset_has: this sandbox is in the table, with its own lists. ruleset_used: any sandbox is. They
  * return 1, 0, or a negative errno. */
-int ruleset_has(int sock, const struct net_box *box, struct err *err);
+int ruleset_has(int sock, const struct net_setup *setup, struct err *err);
 int ruleset_used(int sock, struct err *err);
 /* Removes the table if no sandbox is in it. 1: it is gone, or did not exist; 0: it is in use. */
 int ruleset_remove_empty(int sock, struct err *err);

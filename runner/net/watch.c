@@ -158,7 +158,7 @@ bool watch_read(int fd, uint32_t own)
 
 struct routes_seen {
     bool moved;
-    void (*on_route)(void *data, const struct route *route);
+    void (*on_route)(void *data, const struct pool_route *route);
     void *data;
 };
 
@@ -176,7 +176,7 @@ static bool is_default_route(const struct nlmsghdr *h)
 static int on_route_event(const struct nlmsghdr *h, void *data)
 {
     struct routes_seen *seen = data;
-    struct route route;
+    struct pool_route route;
 
     if (is_default_route(h))
         seen->moved = true;
@@ -185,7 +185,7 @@ static int on_route_event(const struct nlmsghdr *h, void *data)
     return 0;
 }
 
-bool watch_read_routes(int fd, void (*on_route)(void *data, const struct route *route), void *data)
+bool watch_read_routes(int fd, void (*on_route)(void *data, const struct pool_route *route), void *data)
 {
     struct routes_seen seen = {.on_route = on_route, .data = data};
 

@@ -12,8 +12,8 @@ enum egress_table {
 };
 
 /* Address inside the sandbox that is forwarded to a port of the host's loopback (core/door.h). */
-#define DOOR_ADDRESS "127.114.110.100"
-#define DOOR_BYTES                                                                                 \
+#define LOOPBACK_FORWARD_ADDRESS "127.114.110.100"
+#define LOOPBACK_FORWARD_BYTES                                                                                 \
     {                                                                                              \
         127, 114, 110, 100                                                                         \
     }

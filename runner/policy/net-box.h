@@ -16,10 +16,10 @@ enum {
 
 /* Addresses of a sandbox's network, for display. Family 0: none. */
 struct net_place {
-    struct net_addr gateway4, box4, gateway6, box6;
+    struct net_addr gateway4, sandbox4, gateway6, sandbox6;
 };
 
-struct net_box {
+struct net_setup {
     /* ---- requested ---- */
     uint32_t slot;  /* unique on this host */
     uint32_t group; /* members of a named network reach each other; NET_GROUP_NONE */
@@ -37,5 +37,5 @@ struct net_box {
     int32_t ifindex;
     uint32_t mtu;
     uint8_t route6; /* has IPv6, if the host has a route for it */
-    struct net_addr gateway4, box4, gateway6, box6;
+    struct net_addr gateway4, sandbox4, gateway6, sandbox6;
 };

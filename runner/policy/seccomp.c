@@ -45,7 +45,7 @@ enum {
 #endif
 
 /* One occurrence of a system call in the profile. */
-struct mention {
+struct syscall_ref {
     const char *name; /* borrowed from the profile */
     const struct profile_rule *rule;
     bool applies; /* false: the rule is inactive, but makes the name known */
@@ -54,7 +54,7 @@ struct mention {
 /* State of a compilation. */
 struct compile {
     const struct seccomp_profile *p;
-    struct mention *mentions; /* owned; sorted by name, then in the profile's order */
+    struct syscall_ref *syscall_refs; /* owned; sorted by name, then in the profile's order */
     size_t count;
     unsigned skipped;
 };
@@ -63,7 +63,7 @@ DEFINE_AUTO(void, seccomp_release);
 
 static void compile_done(struct compile *c)
 {
-    free(c->mentions);
+    free(c->syscall_refs);
 }
 #define auto_compile __attribute__((cleanup(compile_done)))
 
@@ -125,7 +125,7 @@ static bool rule_applies(const struct profile_rule *rule, uint64_t caps, unsigne
 
 static int compare_mentions(const void *a, const void *b)
 {
-    const struct mention *x = a, *y = b;
+    const struct syscall_ref *x = a, *y = b;
     int r = strcmp(x->name, y->name);
 
     return r != 0 ? r : (x->rule > y->rule) - (x->rule < y->rule);
@@ -140,18 +140,18 @@ static int compile_init(struct compile *c, const struct seccomp_profile *p, uint
     for (size_t i = 0; i < p->rule_count; i++)
         for (char **n = p->rules[i].names; *n != NULL; n++)
             names++;
-    c->mentions = calloc(names + 1, sizeof(*c->mentions));
-    if (c->mentions == NULL)
+    c->syscall_refs = calloc(names + 1, sizeof(*c->syscall_refs));
+    if (c->syscall_refs == NULL)
         return err_errno(err, -ENOMEM, "seccomp");
 
     for (size_t i = 0; i < p->rule_count; i++) {
         bool applies = rule_applies(&p->rules[i], caps, kernel);
 
         for (char **n = p->rules[i].names; *n != NULL; n++)
-            c->mentions[c->count++] =
-                (struct mention){.name = *n, .rule = &p->rules[i], .applies = applies};
+            c->syscall_refs[c->count++] =
+                (struct syscall_ref){.name = *n, .rule = &p->rules[i], .applies = applies};
     }
-    qsort(c->mentions, c->count, sizeof(*c->mentions), compare_mentions);
+    qsort(c->syscall_refs, c->count, sizeof(*c->syscall_refs), compare_mentions);
     return 0;
 }
 
@@ -160,24 +160,24 @@ static size_t group_end(const struct compile *c, size_t first)
 {
     size_t end = first;
 
-    while (end < c->count && strcmp(c->mentions[end].name, c->mentions[first].name) == 0)
+    while (end < c->count && strcmp(c->syscall_refs[end].name, c->syscall_refs[first].name) == 0)
         end++;
     return end;
 }
 
 static int compare_name(const void *key, const void *element)
 {
-    return strcmp(key, ((const struct mention *)element)->name);
+    return strcmp(key, ((const struct syscall_ref *)element)->name);
 }
 
 static bool is_known(const struct compile *c, const char *name)
 {
-    return bsearch(name, c->mentions, c->count, sizeof(*c->mentions), compare_name) != NULL;
+    return bsearch(name, c->syscall_refs, c->count, sizeof(*c->syscall_refs), compare_name) != NULL;
 }
 
 /* ---- misleading rules ---- */
 
-static bool is_lone_ne(const struct mention *m)
+static bool is_lone_ne(const struct syscall_ref *m)
 {
     const struct profile_rule *rule = m->rule;
 
@@ -191,15 +191,15 @@ static int check_ne_union(const struct compile *c, size_t first, size_t end, str
     const struct profile_arg *seen[PROFILE_ARGS_MAX] = {NULL};
 
     for (size_t i = first; i < end; i++) {
-        const struct profile_arg *a = c->mentions[i].rule->args;
+        const struct profile_arg *a = c->syscall_refs[i].rule->args;
 
-        if (!is_lone_ne(&c->mentions[i]))
+        if (!is_lone_ne(&c->syscall_refs[i]))
             continue;
         if (seen[a->index] != NULL && seen[a->index]->value != a->value)
             return err_set(err, -EINVAL,
                            "seccomp: %.64s: two SCMP_CMP_NE rules together allow every value; deny "
                            "the values with SCMP_ACT_ERRNO and SCMP_CMP_EQ (a denying rule wins)",
-                           c->mentions[i].name);
+                           c->syscall_refs[i].name);
         seen[a->index] = a;
     }
     return 0;
@@ -331,13 +331,13 @@ static int find_unconditional(const struct compile *c, size_t first, size_t end,
     const struct profile_rule *found = NULL;
 
     for (size_t i = first; i < end; i++) {
-        const struct profile_rule *rule = c->mentions[i].rule;
+        const struct profile_rule *rule = c->syscall_refs[i].rule;
 
-        if (!c->mentions[i].applies || rule_denies(rule) != deny || rule->arg_count > 0)
+        if (!c->syscall_refs[i].applies || rule_denies(rule) != deny || rule->arg_count > 0)
             continue;
         if (found != NULL && rule_action(found) != rule_action(rule))
             return err_set(err, -EINVAL, "seccomp: %.64s: two rules for the same case disagree",
-                           c->mentions[i].name);
+                           c->syscall_refs[i].name);
         found = rule;
     }
     *ret = found;
@@ -348,7 +348,7 @@ static int find_unconditional(const struct compile *c, size_t first, size_t end,
 static int add_group(scmp_filter_ctx ctx, struct compile *c, size_t first, size_t end, bool deny,
                      uint32_t fallback, size_t *added, struct err *err)
 {
-    const char *name = c->mentions[first].name;
+    const char *name = c->syscall_refs[first].name;
     int r, nr = seccomp_syscall_resolve_name(name);
     const struct profile_rule *only = NULL;
 
@@ -360,7 +360,7 @@ static int add_group(scmp_filter_ctx ctx, struct compile *c, size_t first, size_
     if (r < 0)
         return r;
     for (size_t i = first; i < end; i++) {
-        const struct mention *m = &c->mentions[i];
+        const struct syscall_ref *m = &c->syscall_refs[i];
 
         if (!m->applies || rule_denies(m->rule) != deny || (only != NULL && only != m->rule) ||
             rule_action(m->rule) == fallback)

@@ -108,7 +108,7 @@ static int copy_contents(int in, int out, const struct stat *st)
     off_t at = 0;
     int r;
 
-    if (!own_size_exact(in, st))
+    if (!cmd_size_exact(in, st))
         return copy_range_by_hand(in, out, 0, INT64_MAX);
     while (at < st->st_size) {
         off_t data = lseek(in, at, SEEK_DATA), hole;
@@ -146,7 +146,7 @@ static int copy_file(struct copy *c, int from_dir, const char *from, int to_dir,
     struct stat st;
     int in, out, r;
 
-    in = own_open_at(from_dir, from, O_RDONLY, 0);
+    in = cmd_open_at(from_dir, from, O_RDONLY, 0);
     if (in < 0)
         return copy_fail(c, in, "open");
     if (fstat(in, &st) < 0 || st.st_dev != seen->st_dev || st.st_ino != seen->st_ino ||
@@ -154,7 +154,7 @@ static int copy_file(struct copy *c, int from_dir, const char *from, int to_dir,
         (void)close(in);
         return copy_fail(c, -ESTALE, "replaced meanwhile");
     }
-    out = own_open_at(to_dir, to, O_WRONLY | O_CREAT | O_EXCL, 0600);
+    out = cmd_open_at(to_dir, to, O_WRONLY | O_CREAT | O_EXCL, 0600);
     if (out < 0) {
         (void)close(in);
         return copy_fail(c, out, "create");
@@ -162,7 +162,7 @@ static int copy_file(struct copy *c, int from_dir, const char *from, int to_dir,
     r = copy_contents(in, out, &st);
     if (r < 0)
         c->what = "copy";
-    own_copy_xattrs(in, out);
+    cmd_copy_xattrs(in, out);
     if (r == 0) {
         r = copy_set_attributes(c, out, &st);
         c->what = "set mode, owner or times";
@@ -223,7 +223,7 @@ static int copy_make_dir(const struct copy *c, int dirfd, const char *name)
 {
     if (mkdirat(dirfd, name, 0700) < 0 && (errno != EEXIST || !c->replace))
         return -errno;
-    return own_open_at(dirfd, name, O_RDONLY | O_DIRECTORY, 0);
+    return cmd_open_at(dirfd, name, O_RDONLY | O_DIRECTORY, 0);
 }
 
 static int copy_enter_dir(struct copy *c)
@@ -241,7 +241,7 @@ static int copy_enter_dir(struct copy *c)
         (void)close(fd);
         return copy_fail(c, r, "enter");
     }
-    own_copy_xattrs(walk_dir(&c->walk), fd);
+    cmd_copy_xattrs(walk_dir(&c->walk), fd);
     c->to[level] = fd;
     c->dirs[level] = c->walk.st;
     return 0;
@@ -286,7 +286,7 @@ static int copy_contained(struct copy *c, int fd)
 
 static int copy_dir(struct copy *c, int from_dir, const char *from, int to_dir, const char *to)
 {
-    int fd = own_open_at(from_dir, from, O_RDONLY | O_DIRECTORY, 0), r;
+    int fd = cmd_open_at(from_dir, from, O_RDONLY | O_DIRECTORY, 0), r;
     struct stat st;
 
     if (fd < 0 || fstat(fd, &c->dirs[0]) < 0)
@@ -299,7 +299,7 @@ static int copy_dir(struct copy *c, int from_dir, const char *from, int to_dir, 
     c->to_top = c->to[0];
     c->to_dev = st.st_dev;
     c->to_ino = st.st_ino;
-    own_copy_xattrs(fd, c->to[0]);
+    cmd_copy_xattrs(fd, c->to[0]);
     r = copy_contained(c, fd);
     if (r < 0)
         return r;

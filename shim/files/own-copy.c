@@ -30,7 +30,7 @@ static int ends_open(struct ends *e, char **args)
 
     e->what = "open";
     e->path = args[0];
-    e->from_dir = own_open_parent(args[0], e->from, &from_slash);
+    e->from_dir = cmd_open_parent(args[0], e->from, &from_slash);
     if (e->from_dir < 0)
         return e->from_dir;
     if (fstatat(e->from_dir, e->from, &st, AT_SYMLINK_NOFOLLOW) < 0)
@@ -38,7 +38,7 @@ static int ends_open(struct ends *e, char **args)
     if (from_slash && !S_ISDIR(st.st_mode))
         return -ENOTDIR;
     e->path = args[1];
-    e->to_dir = own_open_parent(args[1], e->to, &to_slash);
+    e->to_dir = cmd_open_parent(args[1], e->to, &to_slash);
     if (e->to_dir < 0)
         return e->to_dir;
     if (is_dot_name(e->to))
@@ -48,19 +48,19 @@ static int ends_open(struct ends *e, char **args)
 
 static int ends_answer(const struct ends *e, int r)
 {
-    return r < 0 ? own_answer_error(STDOUT_FILENO, r, e->what, e->path)
+    return r < 0 ? cmd_answer_error(STDOUT_FILENO, r, e->what, e->path)
                  : shim_answer_success(STDOUT_FILENO);
 }
 
 /* rind-copy FROM TO [--no-replace]: calls copy_tree. */
-int own_cmd_copy(char **args)
+int cmd_copy(char **args)
 {
     static struct ends e;
     bool keep = false;
     const char *path = "";
     int r;
 
-    own_options(args + 2, (const struct own_option[]){{.name = "--no-replace", .flag = &keep},
+    cmd_options(args + 2, (const struct cmd_option[]){{.name = "--no-replace", .flag = &keep},
                                                       {.name = NULL}});
     r = ends_open(&e, args);
     if (r < 0)
@@ -97,7 +97,7 @@ static int ends_move_by_copy(struct ends *e, bool keep)
     int r = -EEXIST;
 
     for (int i = 0; i < TRIES && r == -EEXIST; i++) {
-        own_temp_name(e->to, temp);
+        cmd_temp_name(e->to, temp);
         r = copy_tree(e->from_dir, e->from, e->to_dir, temp, false, &e->what, &path);
     }
     if (r == -EEXIST)
@@ -117,13 +117,13 @@ static int ends_move_by_copy(struct ends *e, bool keep)
 }
 
 /* rind-move FROM TO [--no-replace]: renames, also across file systems. */
-int own_cmd_move(char **args)
+int cmd_move(char **args)
 {
     static struct ends e;
     bool keep = false;
     int r;
 
-    own_options(args + 2, (const struct own_option[]){{.name = "--no-replace", .flag = &keep},
+    cmd_options(args + 2, (const struct cmd_option[]){{.name = "--no-replace", .flag = &keep},
                                                       {.name = NULL}});
     if (syscall(SYS_renameat2, AT_FDCWD, args[0], AT_FDCWD, args[1], keep ? NOREPLACE : 0) == 0)
         return shim_answer_success(STDOUT_FILENO);

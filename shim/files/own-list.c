@@ -37,7 +37,7 @@ static void list_entry(struct list *l)
     bool enter = false;
 
     if (w->error == 0)
-        own_record(&r, &w->st);
+        cmd_record(&r, &w->st);
     else
         record_fail(&r, w->error);
     r.name = w->path;
@@ -79,7 +79,7 @@ static int list_entries(struct list *l)
 
 /* rind-list PATH --depth=N --max=N [--all]: one record per entry, in the directory's order, a
  * directory before its entries. */
-int own_cmd_list(char **args)
+int cmd_list(char **args)
 {
     static struct list l; /* not initialised here, so that the buffers are in .bss */
     int fd, r;
@@ -87,19 +87,19 @@ int own_cmd_list(char **args)
     l.depth = 1;
     l.max = UINT64_MAX;
     l.batch.fd = STDOUT_FILENO;
-    own_options(args + 1,
-                (const struct own_option[]){
+    cmd_options(args + 1,
+                (const struct cmd_option[]){
                     {.name = "--depth", .value = &l.depth, .base = 10, .max = FILE_LIST_DEPTH_MAX},
                     {.name = "--max", .value = &l.max, .base = 10, .max = UINT64_MAX},
                     {.name = "--all", .flag = &l.all},
                     {.name = NULL}});
-    fd = own_open(args[0], O_RDONLY | O_DIRECTORY, 0);
+    fd = cmd_open(args[0], O_RDONLY | O_DIRECTORY, 0);
     if (fd < 0)
-        return own_answer_error(STDOUT_FILENO, fd, "open directory", args[0]);
+        return cmd_answer_error(STDOUT_FILENO, fd, "open directory", args[0]);
     walk_init(&l.walk, fd);
     r = list_entries(&l);
     batch_flush(&l.batch);
-    return r < 0 ? own_answer_error(STDOUT_FILENO, r, "list",
+    return r < 0 ? cmd_answer_error(STDOUT_FILENO, r, "list",
                                     l.walk.path_len > 0 ? l.walk.path : args[0])
                  : shim_answer_success(STDOUT_FILENO);
 }

@@ -31,7 +31,7 @@ static int copy_range(int fd, uint64_t len, bool *ret_out)
 /* rind-read PATH --offset=N --length=N [--suffix=N]: writes the record of the opened file to
  * stderr; then its bytes from offset on (the last N with --suffix), at most length, to stdout; then
  * the result to stderr. An offset behind the end is no error: no bytes are written. */
-int own_cmd_read(char **args)
+int cmd_read(char **args)
 {
     static struct batch b; /* not initialised here, so that the buffer is in .bss */
     uint64_t offset = 0, length = INT64_MAX, suffix = UINT64_MAX;
@@ -41,17 +41,17 @@ int own_cmd_read(char **args)
     int fd, r = 0;
 
     b.fd = STDERR_FILENO;
-    own_options(args + 1, (const struct own_option[]){
+    cmd_options(args + 1, (const struct cmd_option[]){
                               {.name = "--offset", .value = &offset, .base = 10, .max = INT64_MAX},
                               {.name = "--length", .value = &length, .base = 10, .max = INT64_MAX},
                               {.name = "--suffix", .value = &suffix, .base = 10, .max = INT64_MAX},
                               {.name = NULL}});
-    fd = own_open_regular(args[0], O_RDONLY, 0, &st);
+    fd = cmd_open_regular(args[0], O_RDONLY, 0, &st);
     if (fd < 0)
-        return own_answer_error(STDERR_FILENO, fd, fd == -EINVAL ? "not a regular file" : "open",
+        return cmd_answer_error(STDERR_FILENO, fd, fd == -EINVAL ? "not a regular file" : "open",
                                 args[0]);
-    own_record(&record, &st);
-    if (own_size_exact(fd, &st)) {
+    cmd_record(&record, &st);
+    if (cmd_size_exact(fd, &st)) {
         record.flags |= FILE_SIZE_EXACT;
         /* Data appended meanwhile is left out: the record has announced the size. */
         if (suffix != UINT64_MAX)
@@ -67,6 +67,6 @@ int own_cmd_read(char **args)
         r = copy_range(fd, length, &out);
     if (out)
         shim_die_errno(r);
-    return r < 0 ? own_answer_error(STDERR_FILENO, r, "read", args[0])
+    return r < 0 ? cmd_answer_error(STDERR_FILENO, r, "read", args[0])
                  : shim_answer_success(STDERR_FILENO);
 }

@@ -7,7 +7,7 @@
 
 /* rind-stat PATH [--no-follow]: writes one record without a name. Needs no permission on the file.
  */
-int own_cmd_stat(char **args)
+int cmd_stat(char **args)
 {
     static struct batch b; /* not initialised here, so that the buffer is in .bss */
     static char target[FILE_PATH_MAX];
@@ -17,21 +17,21 @@ int own_cmd_stat(char **args)
     int fd;
 
     b.fd = STDOUT_FILENO;
-    own_options(args + 1, (const struct own_option[]){{.name = "--no-follow", .flag = &no_follow},
+    cmd_options(args + 1, (const struct cmd_option[]){{.name = "--no-follow", .flag = &no_follow},
                                                       {.name = NULL}});
-    fd = own_open(args[0], O_PATH | (no_follow ? O_NOFOLLOW : 0), 0);
+    fd = cmd_open(args[0], O_PATH | (no_follow ? O_NOFOLLOW : 0), 0);
     if (fd >= 0 && fstat(fd, &st) < 0)
         fd = -errno;
     if (fd < 0)
-        return own_answer_error(STDOUT_FILENO, fd, "stat", args[0]);
-    own_record(&r, &st);
+        return cmd_answer_error(STDOUT_FILENO, fd, "stat", args[0]);
+    cmd_record(&r, &st);
     if (S_ISLNK(st.st_mode)) {
         ssize_t n = readlinkat(fd, "", target, sizeof(target));
 
         r.target = target;
         r.target_len = (uint16_t)(n > 0 ? n : 0);
     }
-    if (own_size_exact(fd, &st))
+    if (cmd_size_exact(fd, &st))
         r.flags |= FILE_SIZE_EXACT;
     batch_add_record(&b, &r);
     batch_flush(&b);

@@ -54,7 +54,7 @@ static int unpack_fail(struct tar_unpack *t, int code, const char *what)
 static ssize_t read_stdin(void *data, void *buf, size_t len)
 {
     (void)data;
-    return own_read_full(STDIN_FILENO, buf, len);
+    return cmd_read_full(STDIN_FILENO, buf, len);
 }
 
 /* ---- directories ---- */
@@ -68,7 +68,7 @@ static int unpack_open_dir(const struct tar_unpack *t, char *path)
 
     if (path[0] == '\0')
         return fcntl(t->top, F_DUPFD_CLOEXEC, 3);
-    fd = own_open_beneath(t->top, path);
+    fd = cmd_open_beneath(t->top, path);
     if (fd != -ENOENT)
         return fd;
     fd = fcntl(t->top, F_DUPFD_CLOEXEC, 3);
@@ -81,7 +81,7 @@ static int unpack_open_dir(const struct tar_unpack *t, char *path)
             *slash = '\0';
         next = mkdirat(fd, name, 0755) < 0 && errno != EEXIST
                    ? -errno
-                   : own_open_at(fd, name, O_RDONLY | O_DIRECTORY, 0);
+                   : cmd_open_at(fd, name, O_RDONLY | O_DIRECTORY, 0);
         (void)close(fd);
         fd = next;
         if (slash != NULL)
@@ -101,7 +101,7 @@ static int unpack_open_parent(struct tar_unpack *t, char *path, const char **ret
     if (slash == NULL)
         return fcntl(t->top, F_DUPFD_CLOEXEC, 3);
     *slash = '\0';
-    fd = make ? unpack_open_dir(t, path) : own_open_beneath(t->top, path);
+    fd = make ? unpack_open_dir(t, path) : cmd_open_beneath(t->top, path);
     *slash = '/';
     return fd;
 }
@@ -137,7 +137,7 @@ static void unpack_set_dir_times(const struct tar_unpack *t)
     for (size_t i = t->dirs.count; i-- > 0;) {
         const struct unpack_dir *d = &t->dirs.list[i];
         const struct timespec times[2] = {d->mtime, d->mtime};
-        int fd = own_open_beneath(t->top, d->path[0] == '\0' ? "." : d->path);
+        int fd = cmd_open_beneath(t->top, d->path[0] == '\0' ? "." : d->path);
 
         if (fd < 0)
             continue; /* replaced meanwhile */
@@ -210,7 +210,7 @@ static int unpack_write_contents(struct tar_unpack *t, int fd)
 /* A file that cannot be unlinked because it is a mount point (/etc/hosts) is overwritten. */
 static int unpack_open_mounted(struct tar_unpack *t)
 {
-    int fd = own_open_at(t->parent, t->base, O_WRONLY, 0);
+    int fd = cmd_open_at(t->parent, t->base, O_WRONLY, 0);
     struct stat st;
 
     if (fd < 0)
@@ -232,7 +232,7 @@ static int unpack_remove_existing(struct tar_unpack *t)
 static int unpack_put_file(struct tar_unpack *t, bool mounted)
 {
     int fd = mounted ? unpack_open_mounted(t)
-                     : own_open_at(t->parent, t->base, O_WRONLY | O_CREAT | O_EXCL, 0600);
+                     : cmd_open_at(t->parent, t->base, O_WRONLY | O_CREAT | O_EXCL, 0600);
     int r;
 
     if (fd < 0)
@@ -286,7 +286,7 @@ static int unpack_put_dir(struct tar_unpack *t)
     else if (mkdirat(t->parent, t->base, 0700) < 0 && errno != EEXIST)
         fd = -errno;
     else
-        fd = own_open_at(t->parent, t->base, O_RDONLY | O_DIRECTORY, 0);
+        fd = cmd_open_at(t->parent, t->base, O_RDONLY | O_DIRECTORY, 0);
     if (fd < 0)
         return unpack_fail(t, fd, "make directory");
     r = unpack_set_attributes(t, fd);
@@ -332,7 +332,7 @@ static int unpack_check_item(struct tar_unpack *t)
     if (t->path[0] == '\0' && t->item.kind != TAR_DIRECTORY)
         return unpack_fail(t, -EINVAL, "the top is not a directory");
     for (size_t i = 0; i < t->item.xattr_count; i++)
-        if (!own_xattr_carried(t->item.xattrs[i].name))
+        if (!cmd_xattr_carried(t->item.xattrs[i].name))
             return unpack_fail(t, -EPERM,
                                "an extended attribute that is not user.* or security.capability");
     return 0;
@@ -370,7 +370,7 @@ static int unpack_archive(struct tar_unpack *t)
 /* rind-tar-in PATH [--no-owners]: writes an empty data frame when the directory is open; then reads
  * the archive from stdin; then writes the result. Files unpacked before an error stay. Only root
  * sets owners; ids above a sandbox's highest become nobody's. */
-int own_cmd_tar_in(char **args)
+int cmd_tar_in(char **args)
 {
     static struct tar_unpack t; /* not initialised here, so that the buffers are in .bss */
     uint8_t frame[FRAME_HEADER_SIZE];
@@ -378,19 +378,19 @@ int own_cmd_tar_in(char **args)
     int r;
 
     t.in.read = read_stdin;
-    own_options(args + 1, (const struct own_option[]){{.name = "--no-owners", .flag = &no_owners},
+    cmd_options(args + 1, (const struct cmd_option[]){{.name = "--no-owners", .flag = &no_owners},
                                                       {.name = NULL}});
     t.owners = geteuid() == 0 && !no_owners;
     (void)umask(0);
-    t.top = own_open(args[0], O_RDONLY | O_DIRECTORY, 0);
+    t.top = cmd_open(args[0], O_RDONLY | O_DIRECTORY, 0);
     if (t.top < 0)
-        return own_answer_error(STDOUT_FILENO, t.top, "open directory", args[0]);
+        return cmd_answer_error(STDOUT_FILENO, t.top, "open directory", args[0]);
     frame_put_header(frame, FRAME_DATA, 0);
     r = shim_write(STDOUT_FILENO, frame, sizeof(frame));
     if (r < 0)
         shim_die_errno(r);
     r = unpack_archive(&t);
-    return r < 0 ? own_answer_error(STDOUT_FILENO, r, t.what,
+    return r < 0 ? cmd_answer_error(STDOUT_FILENO, r, t.what,
                                     t.item.name[0] != '\0' ? t.item.name : NULL)
                  : shim_answer_success(STDOUT_FILENO);
 }

@@ -96,7 +96,7 @@ static int archive_add_xattrs(struct tar_out *t, int fd)
         const char *name = t->xattr_names + at;
         ssize_t size;
 
-        if (!own_xattr_carried(name))
+        if (!cmd_xattr_carried(name))
             continue;
         if (t->item.xattr_count == TAR_XATTRS_MAX)
             return archive_fail(t, -E2BIG, "more than 32 extended attributes");
@@ -178,12 +178,12 @@ static int archive_put_contents(struct tar_out *t, int fd, uint64_t size)
 
 static int archive_put_file(struct tar_out *t, int dirfd, const char *name)
 {
-    int fd = own_open_at(dirfd, name, O_RDONLY, 0), r;
+    int fd = cmd_open_at(dirfd, name, O_RDONLY, 0), r;
     struct stat st;
 
     if (fd < 0)
         return archive_fail(t, fd, "open");
-    r = fstat(fd, &st) < 0 ? -errno : own_regular(&st);
+    r = fstat(fd, &st) < 0 ? -errno : cmd_regular(&st);
     if (r < 0)
         (void)archive_fail(t, r, "replaced meanwhile");
     else
@@ -251,7 +251,7 @@ static int archive_enter_dir(struct tar_out *t)
         return archive_fail(t, r, "open directory");
     r = archive_put_dir(t, walk_dir(&t->walk), &st);
     /* Entries of a pseudo file system are not archived, only the directory itself. */
-    if (r == 0 && own_is_pseudo(walk_dir(&t->walk)))
+    if (r == 0 && cmd_is_pseudo(walk_dir(&t->walk)))
         walk_leave(&t->walk);
     return r;
 }
@@ -277,7 +277,7 @@ static int archive_put_tree(struct tar_out *t, int fd, const struct stat *st)
     walk_init(&t->walk, fd);
     if (r == 0)
         r = archive_put_dir(t, fd, st);
-    if (r < 0 || own_is_pseudo(fd))
+    if (r < 0 || cmd_is_pseudo(fd))
         return r;
     while (r == 0 && (r = walk_next(&t->walk)) > 0)
         r = r == WALK_LEAVE ? 0 : archive_put_entry(t);
@@ -292,13 +292,13 @@ static int archive_path(struct tar_out *t, const char *path, bool follow)
     int dirfd, fd, r;
 
     t->what = "open";
-    dirfd = own_open_parent(path, base, &slash);
+    dirfd = cmd_open_parent(path, base, &slash);
     if (dirfd < 0)
         return dirfd;
     if (fstatat(dirfd, base, &st, AT_SYMLINK_NOFOLLOW) < 0)
         return -errno;
     if (S_ISDIR(st.st_mode) || (S_ISLNK(st.st_mode) && (slash || follow))) {
-        fd = own_open(path, O_RDONLY | (S_ISDIR(st.st_mode) ? O_DIRECTORY : 0), 0);
+        fd = cmd_open(path, O_RDONLY | (S_ISDIR(st.st_mode) ? O_DIRECTORY : 0), 0);
         if (fd < 0 || fstat(fd, &st) < 0)
             return fd < 0 ? fd : -errno;
         if (S_ISDIR(st.st_mode))
@@ -324,7 +324,7 @@ static int archive_check_dir(struct tar_out *t)
     if (w->depth > FILE_LIST_DEPTH_MAX)
         return archive_fail(t, -ENAMETOOLONG, "more than 256 directories in one another");
     r = walk_enter(w);
-    if (r == 0 && own_is_pseudo(walk_dir(w)))
+    if (r == 0 && cmd_is_pseudo(walk_dir(w)))
         walk_leave(w);
     if (r == 0 || r == -ENOENT || r == -ENOTDIR || r == -ELOOP)
         return 0;
@@ -337,7 +337,7 @@ static int archive_check_tree(struct tar_out *t, int fd)
 
     walk_init(&t->walk, fd);
     t->walk.kinds_only = true;
-    if (own_is_pseudo(fd)) {
+    if (cmd_is_pseudo(fd)) {
         walk_done(&t->walk);
         return 0;
     }
@@ -359,7 +359,7 @@ static int archive_check_tree(struct tar_out *t, int fd)
 static int archive_check(struct tar_out *t, const char *path, bool follow)
 {
     struct stat st;
-    int fd = own_open(path, O_PATH | O_NOFOLLOW, 0), r;
+    int fd = cmd_open(path, O_PATH | O_NOFOLLOW, 0), r;
 
     t->what = "open";
     if (fd < 0)
@@ -368,7 +368,7 @@ static int archive_check(struct tar_out *t, const char *path, bool follow)
     (void)close(fd);
     if (r < 0 || (!S_ISDIR(st.st_mode) && !(S_ISLNK(st.st_mode) && follow)))
         return r;
-    fd = own_open(path, O_RDONLY | O_DIRECTORY, 0);
+    fd = cmd_open(path, O_RDONLY | O_DIRECTORY, 0);
     if (fd < 0)
         return S_ISDIR(st.st_mode) ? fd : 0; /* a link to another type of file */
     return archive_check_tree(t, fd);
@@ -380,7 +380,7 @@ static int archive_check(struct tar_out *t, const char *path, bool follow)
  * entries are named from "./" on, or from PREFIX; a file by its last component, or PREFIX.
  * --follow: a link to a directory stands for the directory.
  */
-int own_cmd_tar_out(char **args)
+int cmd_tar_out(char **args)
 {
     static struct tar_out t; /* not initialised here, so that the buffers are in .bss */
     uint8_t frame[FRAME_HEADER_SIZE];
@@ -388,12 +388,12 @@ int own_cmd_tar_out(char **args)
     int r;
 
     t.prefix = "";
-    own_options(args + 1, (const struct own_option[]){{.name = "--name", .text = &t.prefix},
+    cmd_options(args + 1, (const struct cmd_option[]){{.name = "--name", .text = &t.prefix},
                                                       {.name = "--follow", .flag = &follow},
                                                       {.name = NULL}});
     r = archive_check(&t, args[0], follow);
     if (r < 0)
-        return own_answer_error(STDERR_FILENO, r, t.what,
+        return cmd_answer_error(STDERR_FILENO, r, t.what,
                                 t.walk.path_len > 0 ? t.walk.path : args[0]);
     frame_put_header(frame, FRAME_DATA, 0);
     r = shim_write(STDERR_FILENO, frame, sizeof(frame));
@@ -406,5 +406,5 @@ int own_cmd_tar_out(char **args)
         archive_put_zeros(&t, zeros + (TAR_RECORD - end % TAR_RECORD) % TAR_RECORD);
         return shim_answer_success(STDERR_FILENO);
     }
-    return own_answer_error(STDERR_FILENO, r, t.what, t.walk.path_len > 0 ? t.walk.path : args[0]);
+    return cmd_answer_error(STDERR_FILENO, r, t.what, t.walk.path_len > 0 ? t.walk.path : args[0]);
 }

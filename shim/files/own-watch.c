@@ -134,7 +134,7 @@ static int watch_add_tree(struct watch *w, const char *path, bool found)
             return r == -ENOENT || r == -ENOTDIR || r == -EACCES ? 0 : r;
     }
     memcpy(top, path, strlen(path) + 1);
-    fd = own_open(full, O_RDONLY | O_DIRECTORY | (path[0] != '\0' ? O_NOFOLLOW : 0), 0);
+    fd = cmd_open(full, O_RDONLY | O_DIRECTORY | (path[0] != '\0' ? O_NOFOLLOW : 0), 0);
     if (fd < 0)
         return 0;
     walk_init(&w->walk, fd);
@@ -279,23 +279,23 @@ static int watch_loop(struct watch *w)
 
 /* rind-watch PATH [--recursive]: writes events, beginning with READY, until the watched path or the
  * reader is gone. */
-int own_cmd_watch(char **args)
+int cmd_watch(char **args)
 {
     static struct watch w; /* not initialised here, so that the buffers are in .bss */
     struct stat st;
     int fd, r;
 
     w.batch.fd = STDOUT_FILENO;
-    own_options(args + 1, (const struct own_option[]){{.name = "--recursive", .flag = &w.recursive},
+    cmd_options(args + 1, (const struct cmd_option[]){{.name = "--recursive", .flag = &w.recursive},
                                                       {.name = NULL}});
     w.path = args[0];
-    fd = own_open(w.path, O_PATH, 0);
+    fd = cmd_open(w.path, O_PATH, 0);
     if (fd < 0 || fstat(fd, &st) < 0)
-        return own_answer_error(STDOUT_FILENO, fd < 0 ? fd : -errno, "watch", w.path);
+        return cmd_answer_error(STDOUT_FILENO, fd < 0 ? fd : -errno, "watch", w.path);
     (void)close(fd);
     w.fd = inotify_init1(IN_CLOEXEC | IN_NONBLOCK);
     if (w.fd < 0)
-        return own_answer_error(STDOUT_FILENO, -errno, "watch", w.path);
+        return cmd_answer_error(STDOUT_FILENO, -errno, "watch", w.path);
     w.top = watch_add(&w, w.path, "", 0);
     r = w.top;
     if (r >= 0 && w.recursive && S_ISDIR(st.st_mode))
@@ -307,6 +307,6 @@ int own_cmd_watch(char **args)
     if (w.gone)
         watch_report(&w, FILE_EVENT_GONE, false, 0, "");
     batch_flush(&w.batch);
-    return r < 0 ? own_answer_error(STDOUT_FILENO, r, "watch", w.path)
+    return r < 0 ? cmd_answer_error(STDOUT_FILENO, r, "watch", w.path)
                  : shim_answer_success(STDOUT_FILENO);
 }

@@ -33,8 +33,8 @@ static int write_open_temp(struct write *w)
     if (errno != EOPNOTSUPP && errno != EISDIR && errno != EINVAL && errno != ENOENT)
         return -errno;
     for (int i = 0; i < TRIES; i++) {
-        own_temp_name(w->base, w->temp);
-        fd = own_open_at(w->dirfd, w->temp, O_WRONLY | O_CREAT | O_EXCL, 0600);
+        cmd_temp_name(w->base, w->temp);
+        fd = cmd_open_at(w->dirfd, w->temp, O_WRONLY | O_CREAT | O_EXCL, 0600);
         if (fd != -EEXIST)
             break;
     }
@@ -47,7 +47,7 @@ static int write_open_atomic(struct write *w)
 {
     bool slash;
 
-    w->dirfd = own_open_parent(w->path, w->base, &slash);
+    w->dirfd = cmd_open_parent(w->path, w->base, &slash);
     if (w->dirfd < 0)
         return w->dirfd;
     if (slash || strcmp(w->base, ".") == 0 || strcmp(w->base, "..") == 0)
@@ -64,7 +64,7 @@ static int write_open_plain(struct write *w)
 {
     int flags = O_WRONLY | O_CREAT | (w->append ? O_APPEND : 0) | (w->exclusive ? O_EXCL : 0);
     struct stat st;
-    int fd = own_open_regular(w->path, flags, w->mode == MODE_UNSET ? 0666 : (mode_t)w->mode, &st);
+    int fd = cmd_open_regular(w->path, flags, w->mode == MODE_UNSET ? 0666 : (mode_t)w->mode, &st);
 
     /* Truncated here and not by O_TRUNC, as only now it is known to be a regular file. */
     if (fd >= 0 && !w->append && st.st_size > 0 && ftruncate(fd, 0) < 0) {
@@ -83,7 +83,7 @@ static int write_read_body(int fd)
     uint8_t head[FILE_CHUNK_HEAD];
 
     for (;;) {
-        ssize_t n = own_read_full(STDIN_FILENO, head, sizeof(head));
+        ssize_t n = cmd_read_full(STDIN_FILENO, head, sizeof(head));
         uint32_t len;
         int r;
 
@@ -94,7 +94,7 @@ static int write_read_body(int fd)
             return 0;
         if (len > sizeof(buf))
             return -EPROTO;
-        n = own_read_full(STDIN_FILENO, buf, len);
+        n = cmd_read_full(STDIN_FILENO, buf, len);
         if (n != (ssize_t)len)
             return n < 0 ? (int)n : -ECANCELED;
         r = shim_write(fd, buf, len);
@@ -150,7 +150,7 @@ static int write_publish(struct write *w)
         if (r != -EEXIST || w->exclusive)
             return r;
         for (int i = 0; i < TRIES && r == -EEXIST; i++) {
-            own_temp_name(w->base, w->temp);
+            cmd_temp_name(w->base, w->temp);
             r = write_link_temp(w, w->temp);
         }
         if (r < 0) {
@@ -191,13 +191,13 @@ static int write_finish(struct write *w)
  * the result. --atomic: the path is the complete old file or the complete new one, which is on
  * disk; a link is replaced, not followed.
  */
-int own_cmd_write(char **args)
+int cmd_write(char **args)
 {
     static struct write w = {.mode = MODE_UNSET};
     uint8_t frame[FRAME_HEADER_SIZE];
     int r;
 
-    own_options(args + 1, (const struct own_option[]){
+    cmd_options(args + 1, (const struct cmd_option[]){
                               {.name = "--mode", .value = &w.mode, .base = 8, .max = 07777},
                               {.name = "--atomic", .flag = &w.atomic},
                               {.name = "--append", .flag = &w.append},
@@ -208,7 +208,7 @@ int own_cmd_write(char **args)
     w.path = args[0];
     w.fd = w.atomic ? write_open_atomic(&w) : write_open_plain(&w);
     if (w.fd < 0)
-        return own_answer_error(STDOUT_FILENO, w.fd,
+        return cmd_answer_error(STDOUT_FILENO, w.fd,
                                 w.fd == -EINVAL ? "not a regular file" : "open", w.path);
     frame_put_header(frame, FRAME_DATA, 0);
     r = shim_write(STDOUT_FILENO, frame, sizeof(frame));
@@ -220,6 +220,6 @@ int own_cmd_write(char **args)
         r = write_finish(&w);
     if (r < 0 && w.temp[0] != '\0')
         (void)unlinkat(w.dirfd, w.temp, 0);
-    return r < 0 ? own_answer_error(STDOUT_FILENO, r, "write", w.path)
+    return r < 0 ? cmd_answer_error(STDOUT_FILENO, r, "write", w.path)
                  : shim_answer_success(STDOUT_FILENO);
 }

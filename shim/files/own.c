@@ -51,7 +51,7 @@ static bool parse_number(const char *s, unsigned base, uint64_t max, uint64_t *r
     return v <= max;
 }
 
-static bool option_parse(const char *arg, const struct own_option *o)
+static bool option_parse(const char *arg, const struct cmd_option *o)
 {
     size_t len = strlen(o->name);
 
@@ -70,10 +70,10 @@ static bool option_parse(const char *arg, const struct own_option *o)
     return parse_number(arg + len + 1, o->base, o->max, o->value);
 }
 
-void own_options(char **args, const struct own_option *options)
+void cmd_options(char **args, const struct cmd_option *options)
 {
     for (; *args != NULL; args++) {
-        const struct own_option *o = options;
+        const struct cmd_option *o = options;
 
         while (o->name != NULL && !option_parse(*args, o))
             o++;
@@ -115,7 +115,7 @@ static size_t text_add_name(char *text, size_t at, const char *name)
     return i < whole ? text_add(text, at, "…") : at;
 }
 
-int own_answer_error(int fd, int code, const char *what, const char *name)
+int cmd_answer_error(int fd, int code, const char *what, const char *name)
 {
     static char text[TEXT_MAX + 1];
     static uint8_t frame[FRAME_HEADER_SIZE + FRAME_CODE_SIZE + TEXT_MAX];
@@ -143,7 +143,7 @@ int own_answer_error(int fd, int code, const char *what, const char *name)
 
 /* A guarded sandbox (docs/supervisor.md) has no openat2. There a magic link of /proc gives access
  * to nothing that the shim's user could not open itself, except the shim's own fds. */
-int own_open(const char *path, int flags, mode_t mode)
+int cmd_open(const char *path, int flags, mode_t mode)
 {
     int fd;
 
@@ -157,7 +157,7 @@ int own_open(const char *path, int flags, mode_t mode)
     return fd < 0 ? -errno : fd;
 }
 
-int own_open_beneath(int top, const char *path)
+int cmd_open_beneath(int top, const char *path)
 {
     char name[NAME_MAX + 1];
     int fd = sys_openat2(top, path, O_RDONLY | O_DIRECTORY, 0, OPEN_PLAIN);
@@ -174,7 +174,7 @@ int own_open_beneath(int top, const char *path)
             name[len] = '\0';
             next = len == 0 || strcmp(name, "..") == 0
                        ? -EINVAL
-                       : own_open_at(fd, name, O_RDONLY | O_DIRECTORY, 0);
+                       : cmd_open_at(fd, name, O_RDONLY | O_DIRECTORY, 0);
         }
         (void)close(fd);
         fd = next;
@@ -183,34 +183,34 @@ int own_open_beneath(int top, const char *path)
     return fd;
 }
 
-int own_open_at(int dirfd, const char *name, int flags, mode_t mode)
+int cmd_open_at(int dirfd, const char *name, int flags, mode_t mode)
 {
     int fd = openat(dirfd, name, flags | O_NOFOLLOW | O_NONBLOCK | O_NOCTTY | O_CLOEXEC, mode);
 
     return fd < 0 ? -errno : fd;
 }
 
-int own_regular(const struct stat *st)
+int cmd_regular(const struct stat *st)
 {
     return S_ISREG(st->st_mode) ? 0 : S_ISDIR(st->st_mode) ? -EISDIR : -EINVAL;
 }
 
-int own_open_regular(const char *path, int flags, mode_t mode, struct stat *ret)
+int cmd_open_regular(const char *path, int flags, mode_t mode, struct stat *ret)
 {
-    int fd = own_open(path, flags, mode), r;
+    int fd = cmd_open(path, flags, mode), r;
 
     if (fd == -ENXIO)
         return -EINVAL; /* a socket, or a FIFO without a reader */
     if (fd < 0)
         return fd;
-    r = fstat(fd, ret) < 0 ? -errno : own_regular(ret);
+    r = fstat(fd, ret) < 0 ? -errno : cmd_regular(ret);
     if (r == 0)
         return fd;
     (void)close(fd);
     return r;
 }
 
-int own_open_parent(const char *path, char *ret_base, bool *ret_slash)
+int cmd_open_parent(const char *path, char *ret_base, bool *ret_slash)
 {
     static char parent[FILE_PATH_MAX + 1];
     size_t len = strlen(path), at;
@@ -235,10 +235,10 @@ int own_open_parent(const char *path, char *ret_base, bool *ret_slash)
         memcpy(ret_base, ".", 2); /* the root directory */
     memcpy(parent, path, at);
     parent[at] = '\0';
-    return own_open(at == 0 ? "." : parent, O_RDONLY | O_DIRECTORY, 0);
+    return cmd_open(at == 0 ? "." : parent, O_RDONLY | O_DIRECTORY, 0);
 }
 
-void own_temp_name(const char *base, char *ret)
+void cmd_temp_name(const char *base, char *ret)
 {
     static const char hex[] = "0123456789abcdef";
     unsigned char bytes[TEMP_BYTES];
@@ -260,12 +260,12 @@ void own_temp_name(const char *base, char *ret)
     ret[at] = '\0';
 }
 
-bool own_xattr_carried(const char *name)
+bool cmd_xattr_carried(const char *name)
 {
     return strncmp(name, "user.", 5) == 0 || strcmp(name, "security.capability") == 0;
 }
 
-void own_copy_xattrs(int from, int to)
+void cmd_copy_xattrs(int from, int to)
 {
     static char names[XATTR_NAMES_BYTES], value[XATTR_VALUE_BYTES];
     ssize_t n = flistxattr(from, names, sizeof(names));
@@ -273,7 +273,7 @@ void own_copy_xattrs(int from, int to)
     for (ssize_t at = 0; at < n; at += (ssize_t)strlen(names + at) + 1) {
         ssize_t size;
 
-        if (!own_xattr_carried(names + at))
+        if (!cmd_xattr_carried(names + at))
             continue;
         size = fgetxattr(from, names + at, value, sizeof(value));
         if (size >= 0)
@@ -281,7 +281,7 @@ void own_copy_xattrs(int from, int to)
     }
 }
 
-bool own_is_pseudo(int fd)
+bool cmd_is_pseudo(int fd)
 {
     static const uint32_t magics[] = {PROC_SUPER_MAGIC, SYSFS_MAGIC,        CGROUP_SUPER_MAGIC,
                                       SECURITYFS_MAGIC, DEBUGFS_MAGIC,      TRACEFS_MAGIC,
@@ -297,12 +297,12 @@ bool own_is_pseudo(int fd)
     return false;
 }
 
-bool own_size_exact(int fd, const struct stat *st)
+bool cmd_size_exact(int fd, const struct stat *st)
 {
-    return S_ISREG(st->st_mode) && !own_is_pseudo(fd);
+    return S_ISREG(st->st_mode) && !cmd_is_pseudo(fd);
 }
 
-ssize_t own_read_full(int fd, void *buf, size_t len)
+ssize_t cmd_read_full(int fd, void *buf, size_t len)
 {
     size_t have = 0;
 
@@ -318,7 +318,7 @@ ssize_t own_read_full(int fd, void *buf, size_t len)
     return (ssize_t)have;
 }
 
-void own_record(struct file_record *r, const struct stat *st)
+void cmd_record(struct file_record *r, const struct stat *st)
 {
     *r = (struct file_record){
         .type = shim_type_of_mode(st->st_mode),

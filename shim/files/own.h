@@ -17,20 +17,20 @@
 #include "files/shim.h"
 #include "proto/file-msg.h"
 
-int own_cmd_stat(char **args);
-int own_cmd_list(char **args);
-int own_cmd_read(char **args);
-int own_cmd_write(char **args);
-int own_cmd_copy(char **args);
-int own_cmd_move(char **args);
-int own_cmd_watch(char **args);
-int own_cmd_tar_out(char **args);
-int own_cmd_tar_in(char **args);
+int cmd_stat(char **args);
+int cmd_list(char **args);
+int cmd_read(char **args);
+int cmd_write(char **args);
+int cmd_copy(char **args);
+int cmd_move(char **args);
+int cmd_watch(char **args);
+int cmd_tar_out(char **args);
+int cmd_tar_in(char **args);
 
 /* ---- own.c: options and errors ---- */
 
 /* An option "--name" (value NULL: a flag) or "--name=number". */
-struct own_option {
+struct cmd_option {
     const char *name; /* with its dashes; NULL ends the table */
     bool *flag;
     uint64_t *value;
@@ -41,49 +41,49 @@ struct own_option {
 
 /* Parses the options; a later one overrides an earlier one. Any other argument is a usage error,
  * which exits. */
-void own_options(char **args, const struct own_option *options);
+void cmd_options(char **args, const struct cmd_option *options);
 
 /* Writes an error frame: "WHAT 'name': text". In a name that is not UTF-8, bytes are %XX; name may
  * be NULL. Returns the exit status. */
-int own_answer_error(int fd, int code, const char *what, const char *name);
+int cmd_answer_error(int fd, int code, const char *what, const char *name);
 
 /* Opens a path without magic links; does not block or make it a controlling terminal. Returns the
  * fd or a negative errno. */
-int own_open(const char *path, int flags, mode_t mode);
+int cmd_open(const char *path, int flags, mode_t mode);
 /* Opens a directory by a clean path beneath `top`, through no link. */
-int own_open_beneath(int top, const char *path);
-/* Like own_open, for a regular file: -EISDIR or -EINVAL for any other. */
-int own_open_regular(const char *path, int flags, mode_t mode, struct stat *ret);
+int cmd_open_beneath(int top, const char *path);
+/* Like cmd_open, for a regular file: -EISDIR or -EINVAL for any other. */
+int cmd_open_regular(const char *path, int flags, mode_t mode, struct stat *ret);
 /* Opens a single name in dirfd, without following it. */
-int own_open_at(int dirfd, const char *name, int flags, mode_t mode);
+int cmd_open_at(int dirfd, const char *name, int flags, mode_t mode);
 /* Returns 0 for a regular file, else -EISDIR or -EINVAL. */
-int own_regular(const struct stat *st);
+int cmd_regular(const struct stat *st);
 
 /* Returns true if st_size bytes can be read. */
-bool own_size_exact(int fd, const struct stat *st);
+bool cmd_size_exact(int fd, const struct stat *st);
 /* Returns true for a pseudo file system (proc, sysfs and so on), which is not copied or archived.
  */
-bool own_is_pseudo(int fd);
+bool cmd_is_pseudo(int fd);
 
 /* Opens the directory of path's last component; *ret_base (NAME_MAX + 1 bytes) is that component,
  * without trailing slashes, "." for the root. *ret_slash (may be NULL): there were trailing
  * slashes, so it must be a directory. */
-int own_open_parent(const char *path, char *ret_base, bool *ret_slash);
+int cmd_open_parent(const char *path, char *ret_base, bool *ret_slash);
 
 /* Formats ".base.rind-<random>", a temporary name beside base. */
-void own_temp_name(const char *base, char *ret);
+void cmd_temp_name(const char *base, char *ret);
 
 /* Copies the xattrs user.* and security.capability; those that the target or the caller's rights do
  * not allow are skipped. */
-void own_copy_xattrs(int from, int to);
+void cmd_copy_xattrs(int from, int to);
 /* Returns true if rind copies and archives an xattr of this name. */
-bool own_xattr_carried(const char *name);
+bool cmd_xattr_carried(const char *name);
 
 /* Reads exactly len bytes; fewer only at EOF. Returns their number or a negative errno. */
-ssize_t own_read_full(int fd, void *buf, size_t len);
+ssize_t cmd_read_full(int fd, void *buf, size_t len);
 
 /* Fills a record from st, without name and target. */
-void own_record(struct file_record *r, const struct stat *st);
+void cmd_record(struct file_record *r, const struct stat *st);
 
 /* ---- batch.c: records collected into data frames on an fd ---- */
 

@@ -154,7 +154,7 @@ int walk_enter(struct walk *w)
 
     if (w->depth > FILE_LIST_DEPTH_MAX)
         return -ELOOP;
-    fd = own_open_at(w->dirfd, w->name, O_RDONLY | O_DIRECTORY, 0);
+    fd = cmd_open_at(w->dirfd, w->name, O_RDONLY | O_DIRECTORY, 0);
     if (fd < 0)
         return fd;
     walk_push(w, fd);

@@ -39,7 +39,7 @@ enum {
 
 static const char default_path[] = "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin";
 
-struct exec {
+struct exec_child {
     const struct plan *plan;
     const struct exec_start *start;
     int status_fd, program_fd;
@@ -64,7 +64,7 @@ static _Noreturn void exec_leave(void)
         (void)RAW(SYS_exit_group, 127);
 }
 
-static _Noreturn void exec_fail(const struct exec *e, enum exec_step step, int error)
+static _Noreturn void exec_fail(const struct exec_child *e, enum exec_step step, int error)
 {
     struct exec_failure failure = {.step = step, .error = error};
 
@@ -75,7 +75,7 @@ static _Noreturn void exec_fail(const struct exec *e, enum exec_step step, int e
 /* ---- memory ---- */
 
 /* Uses init's arena (twin.c) where there is one, else maps its own. */
-static int arena_open(struct exec *e)
+static int arena_open(struct exec_child *e)
 {
     long r;
 
@@ -95,7 +95,7 @@ static int arena_open(struct exec *e)
 
 /* Allocates from the arena: not zeroed, aligned for every type; NULL when there is no room. Never
  * freed. */
-static void *arena_take(struct exec *e, size_t size)
+static void *arena_take(struct exec_child *e, size_t size)
 {
     struct exec_arena *a = e->arena;
     size_t at = a->used;
@@ -126,7 +126,7 @@ static int fd_read_whole(int fd, void *to, size_t len)
 /* ---- the request ---- */
 
 /* A seal keeps its size what init has found it to be. */
-static int step_request(struct exec *e)
+static int step_request(struct exec_child *e)
 {
     size_t size = e->start->request_size;
     struct exec_strings strings;
@@ -162,7 +162,7 @@ static int step_request(struct exec *e)
 
 /* ---- stdio and session ---- */
 
-static int step_stdio(struct exec *e)
+static int step_stdio(struct exec_child *e)
 {
     long fds[5] = {e->start->stdio[0], e->start->stdio[1], e->start->stdio[2], e->status_fd,
                    e->start->program_fd};
@@ -186,7 +186,7 @@ static int step_stdio(struct exec *e)
     return raw_error(RAW(SYS_close_range, count, ~0U, 0));
 }
 
-static int step_session(struct exec *e)
+static int step_session(struct exec_child *e)
 {
     const uint64_t none = 0; /* signals, as the kernel counts them */
     long r;
@@ -201,7 +201,7 @@ static int step_session(struct exec *e)
 
 /* ---- user and groups ---- */
 
-static int arena_read_file(struct exec *e, int fd, const char **ret, size_t *ret_len)
+static int arena_read_file(struct exec_child *e, int fd, const char **ret, size_t *ret_len)
 {
     struct statx st;
     long n;
@@ -234,7 +234,7 @@ static long open_inside(const char *path, unsigned flags)
 }
 
 /* A file of the image, resolved inside and bounded. A missing one is empty. */
-static int arena_read_inside(struct exec *e, const char *path, const char **ret, size_t *ret_len)
+static int arena_read_inside(struct exec_child *e, const char *path, const char **ret, size_t *ret_len)
 {
     long fd;
     int r;
@@ -253,12 +253,12 @@ static int arena_read_inside(struct exec *e, const char *path, const char **ret,
 
 /* A helper that is asked for by number needs no file of the sandbox's, which may be anything by
  * now. */
-static bool helper_by_number(const struct exec *e, const struct userdb_spec *spec)
+static bool helper_by_number(const struct exec_child *e, const struct userdb_spec *spec)
 {
     return (e->start->flags & IMSG_HELPER) != 0 && spec->user[0] == '\0' && spec->group[0] == '\0';
 }
 
-static int step_user(struct exec *e)
+static int step_user(struct exec_child *e)
 {
     struct userdb_spec spec;
     const char *passwd, *group;
@@ -286,7 +286,7 @@ static int step_user(struct exec *e)
     return 0;
 }
 
-static int step_groups(struct exec *e)
+static int step_groups(struct exec_child *e)
 {
     const char *text;
     size_t len;
@@ -303,7 +303,7 @@ static int step_groups(struct exec *e)
 /* Programs open /dev/stdout and the like anew through /proc, as the user, so the pipes must belong
  * to the user. init has made them as root. Without a pipe stdin is the null device, which every
  * user may open. */
-static int step_own_stdio(struct exec *e)
+static int step_own_stdio(struct exec_child *e)
 {
     int first = (e->start->flags & (IMSG_STDIN | IMSG_TTY)) != 0 ? 0 : 1;
 
@@ -337,7 +337,7 @@ static int set_rlimits(const struct plan_rlimit *list, uint32_t count)
     return 0;
 }
 
-static int step_rlimit(struct exec *e)
+static int step_rlimit(struct exec_child *e)
 {
     int r = set_rlimits(e->plan->rlimits, e->plan->header->rlimit_count);
 
@@ -356,7 +356,7 @@ int exec_set_caps(uint64_t permitted, uint64_t effective)
 }
 
 /* By system calls for this thread alone: a libc would change other threads, too. */
-static int step_ids(struct exec *e)
+static int step_ids(struct exec_child *e)
 {
     const uint32_t uid = e->who.uid, gid = e->who.gid;
     long r;
@@ -380,7 +380,7 @@ static int step_ids(struct exec *e)
 
 /* Root keeps what the bounding set allows, other users nothing; SYS_ADMIN stays for one more step
  * where the filter needs it. */
-static int step_capabilities(struct exec *e)
+static int step_capabilities(struct exec_child *e)
 {
     const uint64_t admin = 1ULL << CAP_SYS_ADMIN;
     uint64_t keep = e->who.uid == 0 ? e->plan->header->capabilities : 0;
@@ -431,7 +431,7 @@ static long make_cwd(const char *path)
     return parent;
 }
 
-static int step_make_cwd(struct exec *e)
+static int step_make_cwd(struct exec_child *e)
 {
     long fd;
 
@@ -445,7 +445,7 @@ static int step_make_cwd(struct exec *e)
 }
 
 /* Changes directory as the user; never through /proc's links, which could lead out of the root. */
-static int step_cwd(struct exec *e)
+static int step_cwd(struct exec_child *e)
 {
     char buffer[EXEC_PATH_MAX];
     long fd, r;
@@ -469,7 +469,7 @@ static int step_cwd(struct exec *e)
  * Not where a policy gives CAP_SYS_ADMIN: this namespace belongs to the locked user namespace,
  * where a process with that capability could mount cgroup file systems of it, writable.
  */
-static int step_cgroup_namespace(struct exec *e)
+static int step_cgroup_namespace(struct exec_child *e)
 {
     const struct plan_header *h = e->plan->header;
 
@@ -478,7 +478,7 @@ static int step_cgroup_namespace(struct exec *e)
     return 0;
 }
 
-static long install_filter(const struct exec *e, uint32_t count, uint32_t offset)
+static long install_filter(const struct exec_child *e, uint32_t count, uint32_t offset)
 {
     enum { SET_MODE_FILTER = 1 };
     struct sock_fprog prog = {.len = (unsigned short)count,
@@ -488,7 +488,7 @@ static long install_filter(const struct exec *e, uint32_t count, uint32_t offset
 }
 
 /* The policy's last: it may let none be installed behind it. */
-static int step_seccomp(struct exec *e)
+static int step_seccomp(struct exec_child *e)
 {
     const struct plan_header *h = e->plan->header;
     long r = 0;
@@ -514,7 +514,7 @@ static const char *env_get(char **envp, const char *name)
     return NULL;
 }
 
-static void env_add_home(struct exec *e)
+static void env_add_home(struct exec_child *e)
 {
     if (env_get(e->envp, "HOME") != NULL)
         return;
@@ -525,14 +525,14 @@ static void env_add_home(struct exec *e)
     e->envp[e->header->envc] = e->home;
 }
 
-static int exec_run(const struct exec *e, const char *path)
+static int exec_run(const struct exec_child *e, const char *path)
 {
     return raw_error(RAW(SYS_execve, RAW_PTR(path), RAW_PTR(e->argv), RAW_PTR(e->envp)));
 }
 
 /* As execvp(3), but for scripts without "#!", which are the shell's business. The most telling
  * error wins. */
-static int exec_search_path(struct exec *e)
+static int exec_search_path(struct exec_child *e)
 {
     const char *path = env_get(e->envp, "PATH");
     char full[EXEC_PATH_MAX];
@@ -561,7 +561,7 @@ static int exec_search_path(struct exec *e)
     }
 }
 
-static int step_execve(struct exec *e)
+static int step_execve(struct exec_child *e)
 {
     env_add_home(e);
     if (e->program_fd >= 0)
@@ -577,7 +577,7 @@ static int step_execve(struct exec *e)
 /* clang-format off */
 static const struct {
     enum exec_step step;
-    int (*run)(struct exec *); /* 0 or a positive errno */
+    int (*run)(struct exec_child *); /* 0 or a positive errno */
 } steps[] = {
     {EXEC_STEP_REQUEST,      step_request},
     {EXEC_STEP_CGROUP,       step_cgroup_namespace},
@@ -598,7 +598,7 @@ static const struct {
 
 void exec_child(const struct plan *plan, const struct exec_start *start)
 {
-    struct exec e = {.plan = plan, .start = start, .status_fd = start->status_fd};
+    struct exec_child e = {.plan = plan, .start = start, .status_fd = start->status_fd};
 
     /* Processes inside, whatever their capabilities there, neither trace this one nor write to its
      * memory: that takes rights in the user namespace in which init was executed. */

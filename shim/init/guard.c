@@ -39,27 +39,27 @@ static int guard_notif_fits(void)
                : -EMSGSIZE;
 }
 
-int guard_install_floor(struct init *init)
+int guard_install_baseline(struct init *init)
 {
     const struct plan_header *h = init->plan.header;
     int fd, r;
 
     init->guard.listener = init->guard.proc = -1;
     if ((h->flags & PLAN_GUARD) == 0)
-        return plan_install_floor(&init->plan, 0);
+        return plan_install_baseline(&init->plan, 0);
     r = guard_notif_fits();
     if (r < 0)
         return r;
     /* A call that a broker has begun is not interrupted by a signal, and so not made twice. Kernels
      * before 5.19 do not know that. */
-    fd = plan_install_floor(&init->plan, SECCOMP_FILTER_FLAG_NEW_LISTENER |
+    fd = plan_install_baseline(&init->plan, SECCOMP_FILTER_FLAG_NEW_LISTENER |
                                              SECCOMP_FILTER_FLAG_WAIT_KILLABLE_RECV);
     if (fd == -EINVAL)
-        fd = plan_install_floor(&init->plan, SECCOMP_FILTER_FLAG_NEW_LISTENER);
+        fd = plan_install_baseline(&init->plan, SECCOMP_FILTER_FLAG_NEW_LISTENER);
     /* There can be one listener for a process and all that it descends from: rind runs under
      * another's, as in a container whose manager handles calls. */
     if (fd == -EBUSY)
-        return plan_install_floor_alone(&init->plan);
+        return plan_install_baseline_alone(&init->plan);
     if (fd < 0)
         return fd;
     init->guard.listener = fcntl(fd, F_DUPFD_CLOEXEC, BEHIND_PLAN);
@@ -280,7 +280,7 @@ static void guard_start_broker(struct guard *g, const struct guard_call *call)
 {
     struct clone_args args = {.exit_signal = SIGCHLD};
     struct guard_call *b = guard_broker_of(g, 0);
-    const bool ids_open = twin_ids_open_memory();
+    const bool ids_open = spawn_vm_ids_open_memory();
     int owner, pid;
 
     owner = guard_open_owner(call->pid);

@@ -65,7 +65,7 @@ struct guard {
 };
 
 /* Installs the floor, and takes the listener where it has notifications. 0 or -errno. */
-int guard_install_floor(struct init *init);
+int guard_install_baseline(struct init *init);
 /* A guarded volume is about to be attached by this operation. 0 or -errno. */
 int guard_note_volume(struct guard *g, uint32_t op, int mount_fd);
 /* Once the mounts are locked: finds the guarded ones among them, and opens what the brokers need.

@@ -64,10 +64,10 @@ int plan_check(struct plan *plan, const void *data, size_t size);
 void plan_load(struct plan *plan);
 /* Installs the launcher's seccomp floor on this process, and so on all that it starts. 0, with
  * SECCOMP_FILTER_FLAG_NEW_LISTENER a descriptor, or -errno. */
-int plan_install_floor(const struct plan *plan, unsigned flags);
-/* As plan_install_floor, where there can be no listener: the calls that it would decide are refused
+int plan_install_baseline(const struct plan *plan, unsigned flags);
+/* As plan_install_baseline, where there can be no listener: the calls that it would decide are refused
  * (EPERM), on every mount. */
-int plan_install_floor_alone(const struct plan *plan);
+int plan_install_baseline_alone(const struct plan *plan);
 /*
  * Takes from the bounding set what the policy does not grant, and empties the ambient set, once for
  * all that is forked later; what this process itself may do stays. A new user namespace begins with
@@ -149,7 +149,7 @@ int exec_set_caps(uint64_t permitted, uint64_t effective);
 
 /* twin.c. Whether a change of ids would open the memory of the process that makes it to others of
  * these ids. */
-bool twin_ids_open_memory(void);
+bool spawn_vm_ids_open_memory(void);
 
 /* In the child: becomes the process, or reports and exits. Runs with everything the sandbox's root
  * may do, so it trusts neither files nor strings; and maybe in init's memory (twin.c), of which it

@@ -173,7 +173,7 @@ void inner_start(struct init *init)
     struct clone_args args = {.flags = CLONE_NEWPID | CLONE_PIDFD,
                               .pidfd = (uint64_t)(uintptr_t)&pidfd,
                               .exit_signal = SIGCHLD};
-    int pid, leaf;
+    int pid, exec_cgroup;
 
     if (socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0, pair) < 0)
         init_fail(INIT_STAGE_INNER, 0, errno);
@@ -187,14 +187,14 @@ void inner_start(struct init *init)
             init_fail(INIT_STAGE_INNER, 0, errno);
     }
 
-    leaf = leaf_main(init);
-    if (leaf >= 0) {
+    exec_cgroup = exec_cgroup_main(init);
+    if (exec_cgroup >= 0) {
         args.flags |= CLONE_INTO_CGROUP;
-        args.cgroup = (uint64_t)(unsigned)leaf;
+        args.cgroup = (uint64_t)(unsigned)exec_cgroup;
     }
     pid = sys_clone3(&args);
-    if (leaf >= 0 && pid != 0)
-        (void)close(leaf);
+    if (exec_cgroup >= 0 && pid != 0)
+        (void)close(exec_cgroup);
     if (pid < 0)
         init_fail(INIT_STAGE_INNER, 0, -pid);
     if (pid == 0) {

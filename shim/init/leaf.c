@@ -15,21 +15,21 @@
 
 #include "init/table.h"
 
-struct leaf_path {
+struct exec_cgroup_path {
     char text[32];
 };
 
-static enum leaf_kind leaf_kind_of(const struct slot *s)
+static enum exec_cgroup_kind leaf_kind_of(const struct slot *s)
 {
-    return (s->flags & IMSG_HELPER) ? LEAF_HELPERS : LEAF_USERS;
+    return (s->flags & IMSG_HELPER) ? EXEC_CGROUP_HELPERS : EXEC_CGROUP_USERS;
 }
 
-static struct leaf_path leaf_path(enum leaf_kind kind, uint32_t number)
+static struct exec_cgroup_path exec_cgroup_path(enum exec_cgroup_kind kind, uint32_t number)
 {
-    struct leaf_path p;
+    struct exec_cgroup_path p;
     struct text t = text_begin(p.text, sizeof(p.text));
 
-    text_add_str(&t, kind == LEAF_HELPERS ? "h/" : "u/");
+    text_add_str(&t, kind == EXEC_CGROUP_HELPERS ? "h/" : "u/");
     text_add_number(&t, number);
     return p;
 }
@@ -41,7 +41,7 @@ static int leaf_open(const char *path)
     return fd < 0 ? -errno : fd;
 }
 
-void leaf_prepare(const struct init *init)
+void exec_cgroup_prepare(const struct init *init)
 {
     if ((init->plan.header->flags & PLAN_HAS_CGROUP) == 0)
         return;
@@ -49,14 +49,14 @@ void leaf_prepare(const struct init *init)
         init_fail(INIT_STAGE_CGROUP_NS, 0, errno);
 }
 
-static bool leaf_is_empty(int leaf)
+static bool leaf_is_empty(int exec_cgroup)
 {
     static const char empty[] = "populated 0";
     char text[64];
     ssize_t n;
     int fd;
 
-    fd = openat(leaf, "cgroup.events", O_RDONLY | O_CLOEXEC | O_NOFOLLOW);
+    fd = openat(exec_cgroup, "cgroup.events", O_RDONLY | O_CLOEXEC | O_NOFOLLOW);
     if (fd < 0)
         return false;
     n = read(fd, text, sizeof(text));
@@ -66,11 +66,11 @@ static bool leaf_is_empty(int leaf)
 
 /* Takes an empty leaf of the pool, or -ENOENT. The leaves that were released last are checked
  * first. */
-static int leaf_take_waiting(struct leaf_pool *pool, enum leaf_kind kind, uint32_t *ret_number)
+static int leaf_take_waiting(struct exec_cgroup_pool *pool, enum exec_cgroup_kind kind, uint32_t *ret_number)
 {
     for (unsigned i = 0; i < LEAF_CHECKS_MAX && i < pool->count; i++) {
         uint32_t *at = &pool->numbers[pool->count - 1 - i];
-        int fd = leaf_open(leaf_path(kind, *at).text);
+        int fd = leaf_open(exec_cgroup_path(kind, *at).text);
 
         if (fd >= 0 && leaf_is_empty(fd)) {
             *ret_number = *at;
@@ -94,56 +94,56 @@ static int leaf_mkdir(const char *path)
     return 0;
 }
 
-int leaf_make(struct table *t, struct slot *s)
+int exec_cgroup_make(struct table *t, struct slot *s)
 {
-    enum leaf_kind kind = leaf_kind_of(s);
-    struct leaf_path path;
+    enum exec_cgroup_kind kind = leaf_kind_of(s);
+    struct exec_cgroup_path path;
     uint32_t number;
     int fd, r;
 
     if ((t->init->plan.header->flags & PLAN_HAS_CGROUP) == 0)
         return -ENODEV;
-    fd = leaf_take_waiting(&t->leaves[kind], kind, &number);
+    fd = leaf_take_waiting(&t->exec_cgroups[kind], kind, &number);
     if (fd < 0) {
-        number = ++t->leaf_last;
-        path = leaf_path(kind, number);
+        number = ++t->exec_cgroup_last;
+        path = exec_cgroup_path(kind, number);
         r = leaf_mkdir(path.text);
         if (r < 0)
             return r;
         fd = leaf_open(path.text);
     }
     if (fd >= 0)
-        s->leaf = number;
+        s->exec_cgroup = number;
     return fd;
 }
 
-int leaf_main(const struct init *init)
+int exec_cgroup_main(const struct init *init)
 {
     return (init->plan.header->flags & PLAN_HAS_CGROUP) == 0 ? -ENODEV : leaf_open("u");
 }
 
-int leaf_kill(struct slot *s)
+int exec_cgroup_kill(struct slot *s)
 {
-    int leaf, fd, r = 0;
+    int exec_cgroup, fd, r = 0;
 
-    if (s->leaf == 0)
+    if (s->exec_cgroup == 0)
         return -ENODEV;
-    s->leaf_killed = true;
-    leaf = leaf_open(leaf_path(leaf_kind_of(s), s->leaf).text);
-    if (leaf < 0)
-        return leaf;
-    fd = openat(leaf, "cgroup.kill", O_WRONLY | O_CLOEXEC | O_NOFOLLOW);
+    s->exec_cgroup_killed = true;
+    exec_cgroup = leaf_open(exec_cgroup_path(leaf_kind_of(s), s->exec_cgroup).text);
+    if (exec_cgroup < 0)
+        return exec_cgroup;
+    fd = openat(exec_cgroup, "cgroup.kill", O_WRONLY | O_CLOEXEC | O_NOFOLLOW);
     if (fd < 0 || write(fd, "1", 1) < 0)
         r = -errno;
     if (fd >= 0)
         (void)close(fd);
-    (void)close(leaf);
+    (void)close(exec_cgroup);
     return r;
 }
 
-void leaf_release(struct table *t, struct slot *s)
+void exec_cgroup_release(struct table *t, struct slot *s)
 {
-    struct leaf_pool *pool = &t->leaves[leaf_kind_of(s)];
+    struct exec_cgroup_pool *pool = &t->exec_cgroups[leaf_kind_of(s)];
 
     /* Not empty when background children of the exec live on: the launcher removes it with the
      * sandbox. */
@@ -152,10 +152,10 @@ void leaf_release(struct table *t, struct slot *s)
      * the count of the forking process's cgroup with that of the one forked into, so that whatever
      * is cloned into it later is killed at once.
      */
-    if (pool->count < LEAF_WAITING_MAX && !s->leaf_killed)
-        pool->numbers[pool->count++] = s->leaf;
+    if (pool->count < EXEC_CGROUP_WAITING_MAX && !s->exec_cgroup_killed)
+        pool->numbers[pool->count++] = s->exec_cgroup;
     else
-        (void)unlinkat(PLAN_CGROUP_FD, leaf_path(leaf_kind_of(s), s->leaf).text, AT_REMOVEDIR);
-    s->leaf = 0;
-    s->leaf_killed = false;
+        (void)unlinkat(PLAN_CGROUP_FD, exec_cgroup_path(leaf_kind_of(s), s->exec_cgroup).text, AT_REMOVEDIR);
+    s->exec_cgroup = 0;
+    s->exec_cgroup_killed = false;
 }

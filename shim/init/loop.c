@@ -187,9 +187,9 @@ static void loop_tell_all(struct loop *l)
 
 static void slot_leave_twin(struct loop *l, struct slot *s)
 {
-    if (s->twin)
-        twin_left(&l->table.twin);
-    s->twin = false;
+    if (s->spawn_vm)
+        spawn_vm_left(&l->table.spawn_vm);
+    s->spawn_vm = false;
 }
 
 /* The status pipe has something to say: a record is a failure, its end is a successful execve (or a
@@ -257,7 +257,7 @@ static int64_t now_ms(void)
 /* Also after the exec's end: what it left running in its leaf is still its own. */
 static void slot_kill_all(struct slot *s, int signo)
 {
-    if (leaf_kill(s) == 0 || s->state == SLOT_ENDED)
+    if (exec_cgroup_kill(s) == 0 || s->state == SLOT_ENDED)
         return;
     /* Each process leads a session, and so a group, of its own from its first step on. */
     if (kill(-s->pid, signo) < 0)

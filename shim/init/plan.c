@@ -69,7 +69,7 @@ static bool plan_rlimits_ok(const struct plan *p)
 static bool plan_counts_ok(const struct plan_header *h)
 {
     return h->op_count <= PLAN_OPS_MAX && h->rlimit_count <= PLAN_RLIMITS_MAX &&
-           h->fd_count <= PLAN_FDS_MAX && h->floor_count <= PLAN_FILTER_MAX &&
+           h->fd_count <= PLAN_FDS_MAX && h->baseline_count <= PLAN_FILTER_MAX &&
            h->guard_count <= PLAN_FILTER_MAX && h->policy_count <= PLAN_FILTER_MAX;
 }
 
@@ -94,11 +94,11 @@ int plan_check(struct plan *p, const void *data, size_t size)
     if (!plan_counts_ok(h))
         return -E2BIG;
     /* No sandbox without a floor, whatever else. */
-    if (h->floor_count == 0 || h->strings_size == 0 || !plan_guard_ok(h))
+    if (h->baseline_count == 0 || h->strings_size == 0 || !plan_guard_ok(h))
         return -EPROTO;
     if (!plan_holds(h, h->ops, h->op_count, sizeof(struct plan_op)) ||
         !plan_holds(h, h->rlimits, h->rlimit_count, sizeof(struct plan_rlimit)) ||
-        !plan_holds(h, h->floor, h->floor_count, sizeof(struct sock_filter)) ||
+        !plan_holds(h, h->baseline, h->baseline_count, sizeof(struct sock_filter)) ||
         !plan_holds(h, h->guard, h->guard_count, sizeof(struct sock_filter)) ||
         !plan_holds(h, h->policy, h->policy_count, sizeof(struct sock_filter)) ||
         !plan_holds(h, h->strings, h->strings_size, 1))
@@ -176,23 +176,23 @@ void plan_load(struct plan *p)
         init_fail(INIT_STAGE_PLAN, 0, -r);
 }
 
-int plan_install_floor(const struct plan *p, unsigned flags)
+int plan_install_baseline(const struct plan *p, unsigned flags)
 {
-    struct sock_fprog prog = {.len = (unsigned short)p->header->floor_count,
+    struct sock_fprog prog = {.len = (unsigned short)p->header->baseline_count,
                               .filter =
-                                  (struct sock_filter *)(uintptr_t)(p->base + p->header->floor)};
+                                  (struct sock_filter *)(uintptr_t)(p->base + p->header->baseline)};
 
     return sys_seccomp_filter(flags, &prog);
 }
 
-int plan_install_floor_alone(const struct plan *p)
+int plan_install_baseline_alone(const struct plan *p)
 {
     static struct sock_filter filter[PLAN_FILTER_MAX];
-    struct sock_fprog prog = {.len = (unsigned short)p->header->floor_count, .filter = filter};
+    struct sock_fprog prog = {.len = (unsigned short)p->header->baseline_count, .filter = filter};
 
-    (void)memcpy(filter, p->base + p->header->floor,
-                 p->header->floor_count * sizeof(struct sock_filter));
-    for (uint32_t i = 0; i < p->header->floor_count; i++)
+    (void)memcpy(filter, p->base + p->header->baseline,
+                 p->header->baseline_count * sizeof(struct sock_filter));
+    for (uint32_t i = 0; i < p->header->baseline_count; i++)
         if (filter[i].code == (BPF_RET | BPF_K) && filter[i].k == SECCOMP_RET_USER_NOTIF)
             filter[i].k = SECCOMP_RET_ERRNO | EPERM;
     return sys_seccomp_filter(0, &prog);

@@ -512,12 +512,12 @@ void setup_mounts(struct init *init)
 
     /* Before the inner PID 1 exists: it inherits the filter, which is expensive to load. All that
      * the set-up does is allowed by it, and it outlasts every change of namespaces. */
-    r = guard_install_floor(init);
+    r = guard_install_baseline(init);
     if (r < 0)
         init_fail(INIT_STAGE_SECCOMP, 0, -r);
 
     init_stage(INIT_STAGE_INNER);
-    leaf_prepare(init);
+    exec_cgroup_prepare(init);
     inner_start(init);
     run_ops(init);
 

@@ -86,25 +86,25 @@ static bool request_memfd_ok(int fd, size_t *ret_size)
 static int start_fork(struct table *t, struct slot *s, const struct exec_start *start)
 {
     struct clone_args args = {.exit_signal = SIGCHLD};
-    int leaf, pid;
+    int exec_cgroup, pid;
 
-    leaf = leaf_make(t, s);
-    if (leaf >= 0) {
+    exec_cgroup = exec_cgroup_make(t, s);
+    if (exec_cgroup >= 0) {
         args.flags |= CLONE_INTO_CGROUP;
-        args.cgroup = (uint64_t)(unsigned)leaf;
-    } else if (leaf != -ENODEV) {
-        return leaf;
+        args.cgroup = (uint64_t)(unsigned)exec_cgroup;
+    } else if (exec_cgroup != -ENODEV) {
+        return exec_cgroup;
     }
-    if (twin_is_free(&t->twin, start->request_size)) {
-        pid = twin_clone(&t->twin, &t->init->plan, start, &args);
-        s->twin = pid > 0;
+    if (spawn_vm_is_free(&t->spawn_vm, start->request_size)) {
+        pid = spawn_vm_clone(&t->spawn_vm, &t->init->plan, start, &args);
+        s->spawn_vm = pid > 0;
     } else {
         pid = sys_clone3(&args);
         if (pid == 0)
             exec_child(&t->init->plan, start);
     }
-    if (leaf >= 0)
-        (void)close(leaf);
+    if (exec_cgroup >= 0)
+        (void)close(exec_cgroup);
     return pid;
 }
 

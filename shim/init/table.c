@@ -78,8 +78,8 @@ void table_release(struct table *t, struct slot *s)
             log_close(&t->logs[s->log][i]);
         t->log_used[s->log] = false;
     }
-    if (s->leaf != 0)
-        leaf_release(t, s);
+    if (s->exec_cgroup != 0)
+        exec_cgroup_release(t, s);
     *s = empty;
     while (t->used > 0 && t->slots[t->used - 1].state == SLOT_FREE)
         t->used--;

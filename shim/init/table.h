@@ -47,9 +47,9 @@ struct slot {
     struct exec_failure failure; /* when TELL_FAILED */
     struct stdio_relay relays[RELAY_STREAMS];
     int parked[RELAY_STREAMS]; /* the reader's ends of the sockets, with PARK; -1 = none */
-    uint32_t leaf;             /* its cgroup leaf; 0 = none */
-    bool leaf_killed;          /* and is not used again */
-    bool twin;                 /* it is the one in our memory */
+    uint32_t exec_cgroup;             /* its cgroup leaf; 0 = none */
+    bool exec_cgroup_killed;          /* and is not used again */
+    bool spawn_vm;                 /* it is the one in our memory */
     int16_t log;               /* index of its streams, or -1 */
 };
 
@@ -64,20 +64,20 @@ struct log {
     uint32_t size;    /* data bytes that a segment takes */
 };
 
-enum leaf_kind { LEAF_USERS, LEAF_HELPERS, LEAF_KINDS };
+enum exec_cgroup_kind { EXEC_CGROUP_USERS, EXEC_CGROUP_HELPERS, EXEC_CGROUP_KINDS };
 enum {
-    LEAF_WAITING_MAX = 32,
+    EXEC_CGROUP_WAITING_MAX = 32,
     LEAF_CHECKS_MAX = 4, /* of those that wait, at each exec: whether they are empty */
 };
 
 /* Leaves that no exec has any more, the last given back last. */
-struct leaf_pool {
-    uint32_t numbers[LEAF_WAITING_MAX];
+struct exec_cgroup_pool {
+    uint32_t numbers[EXEC_CGROUP_WAITING_MAX];
     unsigned count;
 };
 
 /* twin.c */
-struct twin {
+struct spawn_vm {
     bool taken;
     unsigned char *stack; /* NULL before the first */
     const struct plan *plan;
@@ -89,9 +89,9 @@ struct table {
     struct init *init;
     int epoll;       /* owned; all that the loop waits for */
     uint32_t serial; /* of the slot that was taken last */
-    struct twin twin;
-    struct leaf_pool leaves[LEAF_KINDS];
-    uint32_t leaf_last; /* the last number that was given to a leaf */
+    struct spawn_vm spawn_vm;
+    struct exec_cgroup_pool exec_cgroups[EXEC_CGROUP_KINDS];
+    uint32_t exec_cgroup_last; /* the last number that was given to a leaf */
     struct slot slots[INIT_EXECS_MAX];
     unsigned used; /* slots at or above this index are free */
     struct log logs[LOGGED_MAX][LOG_STREAMS];
@@ -115,25 +115,25 @@ bool slot_is_quiet(const struct slot *s);
 
 /* leaf.c: the cgroup leaf of an exec, below "u" (users' processes, frozen by pause) or "h"
  * (helpers'). */
-void leaf_prepare(const struct init *init);
+void exec_cgroup_prepare(const struct init *init);
 /* A leaf for the slot's exec, with nothing in it: its O_PATH fd; -ENODEV without a v2 tree. */
-int leaf_make(struct table *t, struct slot *s);
+int exec_cgroup_make(struct table *t, struct slot *s);
 /* O_PATH fd of the main process's place; -ENODEV without a v2 tree. */
-int leaf_main(const struct init *init);
-int leaf_kill(struct slot *s);
+int exec_cgroup_main(const struct init *init);
+int exec_cgroup_kill(struct slot *s);
 /* The exec is forgotten: its leaf is the next one's once it is empty. */
-void leaf_release(struct table *t, struct slot *s);
+void exec_cgroup_release(struct table *t, struct slot *s);
 
 struct clone_args;
 /* Whether the next one, with a request of so many bytes, can be started in our memory; else it is a
  * fork. */
-bool twin_is_free(struct twin *w, size_t request_size);
+bool spawn_vm_is_free(struct spawn_vm *w, size_t request_size);
 /* Starts it there: the pid, or -errno. The descriptors of start can be closed then. like: without a
  * stack. */
-int twin_clone(struct twin *w, const struct plan *plan, const struct exec_start *start,
+int spawn_vm_clone(struct spawn_vm *w, const struct plan *plan, const struct exec_start *start,
                const struct clone_args *like);
 /* The process has left our memory: after its execve, or dead. */
-void twin_left(struct twin *w);
+void spawn_vm_left(struct spawn_vm *w);
 
 /* start.c: begins an exec from its message and descriptors (init-msg.h); those that it takes are -1
  * afterwards. 0, or the step that failed with *ret_error. */

@@ -27,39 +27,39 @@
 #include "init/table.h"
 
 enum {
-    TWIN_GUARD = 64 << 10,   /* bytes; a page, of whatever size pages are */
-    TWIN_STACK = 64 << 10,   /* a quarter is used; what is not touched costs nothing */
-    TWIN_REQUEST = 64 << 10, /* larger ones are a fork's */
-    TWIN_KEPT = 64 << 10,    /* of what was read; the rest is given back */
+    SPAWN_VM_GUARD = 64 << 10,   /* bytes; a page, of whatever size pages are */
+    SPAWN_VM_STACK = 64 << 10,   /* a quarter is used; what is not touched costs nothing */
+    SPAWN_VM_REQUEST = 64 << 10, /* larger ones are a fork's */
+    SPAWN_VM_KEPT = 64 << 10,    /* of what was read; the rest is given back */
 };
 
-static int twin_open_memory(struct twin *w)
+static int spawn_vm_open_memory(struct spawn_vm *w)
 {
     unsigned char *map;
 
     if (w->stack != NULL)
         return 0;
-    map = mmap(NULL, TWIN_GUARD + TWIN_STACK + EXEC_ARENA_SIZE, PROT_READ | PROT_WRITE,
+    map = mmap(NULL, SPAWN_VM_GUARD + SPAWN_VM_STACK + EXEC_ARENA_SIZE, PROT_READ | PROT_WRITE,
                MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
     if (map == MAP_FAILED)
         return -errno;
-    if (mprotect(map, TWIN_GUARD, PROT_NONE) < 0) {
+    if (mprotect(map, SPAWN_VM_GUARD, PROT_NONE) < 0) {
         int r = -errno;
 
-        (void)munmap(map, TWIN_GUARD + TWIN_STACK + EXEC_ARENA_SIZE);
+        (void)munmap(map, SPAWN_VM_GUARD + SPAWN_VM_STACK + EXEC_ARENA_SIZE);
         return r;
     }
     /* On a host that gives huge pages to every process, the first would be as large as ten inits.
      */
-    (void)madvise(map, TWIN_GUARD + TWIN_STACK + EXEC_ARENA_SIZE, MADV_NOHUGEPAGE);
-    w->stack = map + TWIN_GUARD;
-    w->arena.base = w->stack + TWIN_STACK;
+    (void)madvise(map, SPAWN_VM_GUARD + SPAWN_VM_STACK + EXEC_ARENA_SIZE, MADV_NOHUGEPAGE);
+    w->stack = map + SPAWN_VM_GUARD;
+    w->arena.base = w->stack + SPAWN_VM_STACK;
     return 0;
 }
 
-static void twin_enter(void *data)
+static void spawn_vm_enter(void *data)
 {
-    const struct twin *w = data;
+    const struct spawn_vm *w = data;
 
     exec_child(w->plan, &w->start);
 }
@@ -70,7 +70,7 @@ static void twin_enter(void *data)
  * host may set it at any time, and none of its files are to be seen here: so ids are changed, while
  * nobody inside can name a process with this memory.
  */
-bool twin_ids_open_memory(void)
+bool spawn_vm_ids_open_memory(void)
 {
     const int before = setfsgid(1);
     const bool changed = setfsgid((gid_t)before) == 1;
@@ -80,13 +80,13 @@ bool twin_ids_open_memory(void)
     return !changed || now == 1;
 }
 
-bool twin_is_free(struct twin *w, size_t request_size)
+bool spawn_vm_is_free(struct spawn_vm *w, size_t request_size)
 {
-    return !w->taken && request_size <= TWIN_REQUEST && !twin_ids_open_memory() &&
-           twin_open_memory(w) == 0;
+    return !w->taken && request_size <= SPAWN_VM_REQUEST && !spawn_vm_ids_open_memory() &&
+           spawn_vm_open_memory(w) == 0;
 }
 
-int twin_clone(struct twin *w, const struct plan *plan, const struct exec_start *start,
+int spawn_vm_clone(struct spawn_vm *w, const struct plan *plan, const struct exec_start *start,
                const struct clone_args *like)
 {
     struct clone_args args = *like;
@@ -98,15 +98,15 @@ int twin_clone(struct twin *w, const struct plan *plan, const struct exec_start 
     w->arena.used = 0;
     args.flags |= CLONE_VM;
     args.stack = (uint64_t)(uintptr_t)w->stack;
-    args.stack_size = TWIN_STACK;
-    pid = (int)raw_clone3_at(&args, twin_enter, w);
+    args.stack_size = SPAWN_VM_STACK;
+    pid = (int)raw_clone3_at(&args, spawn_vm_enter, w);
     w->taken = pid > 0;
     return pid;
 }
 
-void twin_left(struct twin *w)
+void spawn_vm_left(struct spawn_vm *w)
 {
     w->taken = false;
-    if (w->arena.used > TWIN_KEPT)
-        (void)madvise(w->arena.base + TWIN_KEPT, w->arena.used - TWIN_KEPT, MADV_DONTNEED);
+    if (w->arena.used > SPAWN_VM_KEPT)
+        (void)madvise(w->arena.base + SPAWN_VM_KEPT, w->arena.used - SPAWN_VM_KEPT, MADV_DONTNEED);
 }

@@ -18,10 +18,10 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
     int r;
 
     if (probe == NULL)
-        probe = hello_context();
-    if (size > HELLO_MAX)
+        probe = client_hello_context();
+    if (size > CLIENT_HELLO_MAX)
         return 0;
-    r = hello_read(probe, data, size, &h);
+    r = client_hello_read(probe, data, size, &h);
     assert(r <= 1);
     if (r != 1)
         return 0;
@@ -32,7 +32,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
         abort();
     (void)memcpy(longer, data, size);
     longer[size] = longer[size + 1] = longer[size + 2] = 'a';
-    assert(hello_read(probe, longer, size + 3, &more) == 1);
+    assert(client_hello_read(probe, longer, size + 3, &more) == 1);
     assert(more.has_name == h.has_name && strcmp(more.name, h.name) == 0);
     free(longer);
     return 0;

@@ -40,12 +40,12 @@ static int on_message(const struct nlmsghdr *h, void *data)
 {
     char chain[WATCH_TEXT_MAX] = "";
     struct route r;
-    struct over o;
+    struct conn_limit_event o;
 
     (void)data;
     if ((watch_is_drop(h, chain) || watch_refuses_all(h, chain)) && chain[0] == '\0')
         abort();
-    if (over_parse(h, &o) && o.from.family != 4 && o.from.family != 6)
+    if (conn_limit_parse(h, &o) && o.from.family != 4 && o.from.family != 6)
         abort();
     if (route_parse(h, &r) == 1 && r.to.prefix > 128)
         abort();
@@ -56,7 +56,7 @@ static int on_message(const struct nlmsghdr *h, void *data)
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 {
     struct nl_answers a = {.acks = 0};
-    struct net_box box = {.route6 = 1};
+    struct net_setup setup = {.route6 = 1};
     char *copy;
 
     if (size == 0)
@@ -69,10 +69,10 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
     if (data[0] % 3 == 0)
         text_of(copy);
     else if (data[0] % 3 == 1)
-        (void)resolv_take(&box, copy, size - 1);
+        (void)resolv_take(&setup, copy, size - 1);
     else
         (void)nl_feed(&a, copy, size - 1, on_message, NULL);
-    if (strlen(box.search) >= sizeof(box.search) || box.dns_count > NET_DNS_MAX)
+    if (strlen(setup.search) >= sizeof(setup.search) || setup.dns_count > NET_DNS_MAX)
         abort();
     free(copy);
     return 0;

@@ -42,8 +42,8 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
     if (r == 0) {
         const struct plan_header *h = p.header;
 
-        assert(h->floor_count > 0);
-        sink = touch(p.base + h->floor, h->floor_count * 8ULL) +
+        assert(h->baseline_count > 0);
+        sink = touch(p.base + h->baseline, h->baseline_count * 8ULL) +
                touch(p.base + h->guard, h->guard_count * 8ULL) +
                touch(p.base + h->policy, h->policy_count * 8ULL) +
                touch(p.rlimits, h->rlimit_count * sizeof(*p.rlimits)) +

@@ -148,7 +148,7 @@ TEST(no_end_of_stages)
 enum { WAITS, DIES, KILLED };
 
 /* A process that is no init. What it says was said before. */
-static pid_t stranger(int how, struct sandbox *s)
+static pid_t stranger(int how, struct launch_sandbox *s)
 {
     pid_t pid = fork();
 
@@ -162,13 +162,13 @@ static pid_t stranger(int how, struct sandbox *s)
             (void)pause();
         }
     }
-    *s = (struct sandbox){.pid = pid, .pidfd = sys_pidfd_open(pid)};
+    *s = (struct launch_sandbox){.pid = pid, .pidfd = sys_pidfd_open(pid)};
     return pid;
 }
 
 static int follow_with(int how, int stages, const void *data, size_t len, struct err *err)
 {
-    struct sandbox s;
+    struct launch_sandbox s;
     int pair[2], r;
     pid_t pid;
 

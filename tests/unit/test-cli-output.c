@@ -11,7 +11,7 @@
 static void check_table(const char *const *cells, size_t count, const char *want)
 {
     static const char *const titles[] = {"ID", "NAME", "STATUS", NULL};
-    struct table *t = table_new(titles);
+    struct text_table *t = table_new(titles);
     char *text = NULL;
     size_t len = 0;
     FILE *f = open_memstream(&text, &len);
@@ -45,7 +45,7 @@ TEST(tables_are_aligned)
 TEST(long_cells)
 {
     static const char *const titles[] = {"X", NULL};
-    struct table *t = table_new(titles);
+    struct text_table *t = table_new(titles);
     char cell[10000], *text = NULL;
     size_t len = 0;
     FILE *f = open_memstream(&text, &len);

@@ -107,7 +107,7 @@ static void content(const char *name, const char *want)
     CHECK_STR(got, want);
 }
 
-static struct stat facts(const char *name)
+static struct stat info(const char *name)
 {
     struct stat st = {.st_mode = 0};
     char path[256];
@@ -137,12 +137,12 @@ TEST(a_tree)
     content("x/sub/f", "hello");
     content("mine", "theirs");
     content("../mine", "mine");
-    CHECK_INT(facts("x").st_mode, S_IFDIR | 0555);
-    CHECK_INT(facts("x/sub").st_mode, S_IFDIR | 0777);
-    CHECK_INT(facts("x/sub/f").st_mode, S_IFREG | 0751);
-    CHECK_INT(facts("x/sub/f").st_mtime, 1000000000);
-    CHECK_INT(facts("x/sub/f").st_ino, facts("x/sub/g").st_ino);
-    CHECK(S_ISLNK(facts("x/l").st_mode));
+    CHECK_INT(info("x").st_mode, S_IFDIR | 0555);
+    CHECK_INT(info("x/sub").st_mode, S_IFDIR | 0777);
+    CHECK_INT(info("x/sub/f").st_mode, S_IFREG | 0751);
+    CHECK_INT(info("x/sub/f").st_mtime, 1000000000);
+    CHECK_INT(info("x/sub/f").st_ino, info("x/sub/g").st_ino);
+    CHECK(S_ISLNK(info("x/l").st_mode));
     end();
 }
 
@@ -206,7 +206,7 @@ TEST(left_out)
     add(TAR_PIPE, "x", "", "", 0666);
     CHECK_INT(run("x", &skipped, &err), 0);
     CHECK_INT(skipped, 3);
-    CHECK_INT(facts("x").st_mode, 0);
+    CHECK_INT(info("x").st_mode, 0);
     end();
 }
 
@@ -260,8 +260,8 @@ TEST(there_and_back)
     CHECK_INT(skipped, 1);
     CHECK_INT(run("x", &skipped, &err), 0);
     CHECK_STR(err.msg, "");
-    CHECK_INT(facts("x").st_mode, S_IFDIR | 0750);
-    CHECK(S_ISLNK(facts("x/link").st_mode));
+    CHECK_INT(info("x").st_mode, S_IFDIR | 0750);
+    CHECK(S_ISLNK(info("x/link").st_mode));
     (void)snprintf(name, sizeof(name), "x/%0200d", 7);
     content(name, "long");
     CHECK_INT(pack("/nowhere/at/all", "x", 0, take_bytes, &archive, &skipped, &err), -ENOENT);

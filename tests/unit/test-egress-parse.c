@@ -167,16 +167,16 @@ static size_t hello_of(const char *name, uint8_t *data, size_t size)
 
 TEST(the_name_in_a_hello_is_found)
 {
-    SSL_CTX *probe = hello_context();
-    static uint8_t data[HELLO_MAX], split[HELLO_MAX];
+    SSL_CTX *probe = client_hello_context();
+    static uint8_t data[CLIENT_HELLO_MAX], split[CLIENT_HELLO_MAX];
     struct hello h;
     size_t len = hello_of("Api.Example.com", data, sizeof(data)), body = len - 5;
 
-    CHECK_INT(hello_read(probe, data, len, &h), 1);
+    CHECK_INT(client_hello_read(probe, data, len, &h), 1);
     CHECK(h.has_name && !h.encrypted);
     CHECK_STR(h.name, "api.example.com");
     for (size_t n = 0; n < len; n++)
-        if (hello_read(probe, data, n, &h) != 0)
+        if (client_hello_read(probe, data, n, &h) != 0)
             tap_fail("the first %zu bytes are said to be all, or nonsense", n);
     /* In records of 100 bytes each. */
     size_t at = 0;
@@ -190,30 +190,30 @@ TEST(the_name_in_a_hello_is_found)
         at += piece + 5;
         done += piece;
     }
-    CHECK_INT(hello_read(probe, split, at, &h), 1);
+    CHECK_INT(client_hello_read(probe, split, at, &h), 1);
     CHECK_STR(h.name, "api.example.com");
-    CHECK_INT(hello_read(probe, split, at - 1, &h), 0);
+    CHECK_INT(client_hello_read(probe, split, at - 1, &h), 0);
     len = hello_of(NULL, data, sizeof(data));
-    CHECK_INT(hello_read(probe, data, len, &h), 1);
+    CHECK_INT(client_hello_read(probe, data, len, &h), 1);
     CHECK(!h.has_name);
     SSL_CTX_free(probe);
 }
 
 TEST(hellos_that_are_none)
 {
-    SSL_CTX *probe = hello_context();
-    static uint8_t data[HELLO_MAX];
+    SSL_CTX *probe = client_hello_context();
+    static uint8_t data[CLIENT_HELLO_MAX];
     static const uint8_t long_record[5] = {22, 3, 1, 0xff, 0xff};
     struct hello h;
     size_t len = hello_of("a.b", data, sizeof(data));
 
     data[5] = 2; /* a server's */
-    CHECK_INT(hello_read(probe, data, len, &h), -EBADMSG);
-    CHECK_INT(hello_read(probe, (const uint8_t *)"GET / HTTP/1.1\r\n\r\n", 18, &h), -EBADMSG);
+    CHECK_INT(client_hello_read(probe, data, len, &h), -EBADMSG);
+    CHECK_INT(client_hello_read(probe, (const uint8_t *)"GET / HTTP/1.1\r\n\r\n", 18, &h), -EBADMSG);
     (void)memset(data, 0, sizeof(data));
     (void)memcpy(data, long_record, sizeof(long_record));
-    CHECK_INT(hello_read(probe, data, 100, &h), 0);
-    CHECK_INT(hello_read(probe, data, sizeof(data), &h), -EBADMSG);
+    CHECK_INT(client_hello_read(probe, data, 100, &h), 0);
+    CHECK_INT(client_hello_read(probe, data, sizeof(data), &h), -EBADMSG);
     SSL_CTX_free(probe);
 }
 
@@ -322,7 +322,7 @@ TEST(a_connect_target_is_parsed)
 TEST(shares_of_sandboxes)
 {
     struct egress_hub hub = {.limits = {.connections = EGRESS_CONNECTIONS}};
-    struct egress_box one = {.hub = &hub}, other = {.hub = &hub};
+    struct egress_ctx one = {.hub = &hub}, other = {.hub = &hub};
 
     egress_count(&one, EGRESS_CONNECTIONS - 1);
     CHECK(!egress_is_full(&one));

@@ -54,7 +54,7 @@ TEST(percent_encoding)
     free(text);
 }
 
-static void facts(const struct file_record *r, const char *want)
+static void info(const struct file_record *r, const char *want)
 {
     json_t *root = file_encode(r);
     char *text = root != NULL ? json_dumps(root, JSON_COMPACT) : NULL;
@@ -66,7 +66,7 @@ static void facts(const struct file_record *r, const char *want)
 
 TEST(what_records_become)
 {
-    facts(&(struct file_record){.type = FRAME_TYPE_FILE,
+    info(&(struct file_record){.type = FRAME_TYPE_FILE,
                                 .mode = 0104755,
                                 .uid = 1,
                                 .gid = 2,
@@ -81,15 +81,15 @@ TEST(what_records_become)
                                 .name_len = 1},
           "{\"name\":\"f\",\"type\":\"file\",\"size\":4,\"mode\":\"4755\",\"uid\":1,\"gid\":2,"
           "\"links\":3,\"inode\":5,\"atimeMs\":-1500,\"mtimeMs\":1999,\"ctimeMs\":0}");
-    facts(
+    info(
         &(struct file_record){
             .type = FRAME_TYPE_SYMLINK, .mode = 0120777, .target = "\xff", .target_len = 1},
         "{\"type\":\"symlink\",\"size\":0,\"mode\":\"0777\",\"uid\":0,\"gid\":0,\"links\":0,"
         "\"inode\":0,\"atimeMs\":0,\"mtimeMs\":0,\"ctimeMs\":0,\"target\":\"\xef\xbf\xbd\","
         "\"targetEncoded\":\"%FF\"}");
-    facts(&(struct file_record){.flags = FILE_FAILED, .error = EACCES, .name = "x", .name_len = 1},
+    info(&(struct file_record){.flags = FILE_FAILED, .error = EACCES, .name = "x", .name_len = 1},
           "{\"name\":\"x\",\"error\":\"EACCES\"}");
-    facts(&(struct file_record){.type = FRAME_TYPE_CHAR,
+    info(&(struct file_record){.type = FRAME_TYPE_CHAR,
                                 .mode = 020666,
                                 .rdev_major = 1,
                                 .rdev_minor = 3,
@@ -100,7 +100,7 @@ TEST(what_records_become)
           "{\"type\":\"character\",\"size\":9223372036854775807,\"mode\":\"0666\",\"uid\":0,"
           "\"gid\":0,\"links\":0,\"inode\":9223372036854775807,\"atimeMs\":0,"
           "\"mtimeMs\":9223372036854774000,\"ctimeMs\":-9223372036854774000,\"device\":[1,3]}");
-    facts(&(struct file_record){.type = FRAME_TYPE_DIR,
+    info(&(struct file_record){.type = FRAME_TYPE_DIR,
                                 .mode = 040755,
                                 .flags = FILE_NOT_ENTERED,
                                 .name = "d",

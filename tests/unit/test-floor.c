@@ -68,7 +68,7 @@ enum {
 enum { DENIED = SECCOMP_RET_ERRNO | EPERM, UNKNOWN = SECCOMP_RET_ERRNO | ENOSYS, X32 = 0x40000000 };
 enum { NUMBERS = 1024, STI = 0x5412, LINUX = 0x541c };
 
-static struct sock_filter filter[FLOOR_MAX];
+static struct sock_filter filter[BASELINE_MAX];
 static size_t count;
 
 static uint32_t ask(uint32_t arch, uint32_t nr, uint64_t arg1)
@@ -76,7 +76,7 @@ static uint32_t ask(uint32_t arch, uint32_t nr, uint64_t arg1)
     struct seccomp_data d = {.nr = (int)nr, .arch = arch, .args = {0, arg1}};
 
     if (count == 0)
-        count = floor_build(filter, false);
+        count = baseline_build(filter, false);
     return sim_run(filter, count, &d);
 }
 
@@ -282,7 +282,7 @@ TEST(what_programs_need)
 TEST(it_fits)
 {
     CHECK(ask(AUDIT_ARCH_X86_64, 0, 0) == SECCOMP_RET_ALLOW);
-    CHECK(count > 0 && count <= FLOOR_MAX);
+    CHECK(count > 0 && count <= BASELINE_MAX);
 }
 
 /* ---- guarded ---- */
@@ -342,10 +342,10 @@ TEST(calls_that_make_set_id_files)
     static const uint64_t flags[] = {0,           1,       2,        01001, CREATES, CREATES | 0201,
                                      TMPFILE | 2, 0200000, 010000000};
     static const uint64_t high[] = {0, UINT64_C(0xffffffff) << 32};
-    struct sock_filter guarded[FLOOR_MAX];
-    const size_t n = floor_build(guarded, true);
+    struct sock_filter guarded[BASELINE_MAX];
+    const size_t n = baseline_build(guarded, true);
 
-    CHECK(n > 0 && n <= FLOOR_MAX);
+    CHECK(n > 0 && n <= BASELINE_MAX);
     (void)ask(0, 0, 0);
     for (size_t i = 0; i < N(guarded_calls); i++)
         for (size_t k = 0; k < N(modes); k++)
@@ -376,8 +376,8 @@ TEST(calls_that_make_set_id_files)
 TEST(a_guard_changes_nothing_else)
 {
     static const uint32_t archs[] = {AUDIT_ARCH_X86_64, AUDIT_ARCH_I386, AUDIT_ARCH_AARCH64};
-    struct sock_filter guarded[FLOOR_MAX];
-    const size_t n = floor_build(guarded, true);
+    struct sock_filter guarded[BASELINE_MAX];
+    const size_t n = baseline_build(guarded, true);
 
     (void)ask(0, 0, 0);
     for (size_t a = 0; a < N(archs); a++)
@@ -399,8 +399,8 @@ TEST(a_guard_changes_nothing_else)
 /* What init may do and processes inside may not. */
 TEST(the_second_filter_of_a_guard)
 {
-    struct sock_filter inner[FLOOR_MAX];
-    const size_t n = floor_build_guard(inner);
+    struct sock_filter inner[BASELINE_MAX];
+    const size_t n = baseline_build_guard(inner);
 
     CHECK(n > 0 && n < 32); /* each system call of the sandbox pays for it */
     for (int arch = 0; arch < 2; arch++)

@@ -222,11 +222,11 @@ static void check_plain(struct golden *g)
         {"freeze", LAUNCH_FREEZE, true},
         {"thaw", LAUNCH_THAW, true},
         {"stats", LAUNCH_STATS, true},
-        {"adopt", LAUNCH_ADOPT, true},
+        {"adopt", LAUNCH_REATTACH, true},
         {"list", LAUNCH_LIST, false},
         {"end", LAUNCH_END, true},
         {"certificate", LAUNCH_CERTIFICATE, false},
-        {"over", LAUNCH_OVER, false},
+        {"over", LAUNCH_CONN_LIMIT, false},
         {"layer-drop", LAUNCH_LAYER_DROP, true},
         {"layer-list", LAUNCH_LAYER_LIST, false},
         {"volume-list", LAUNCH_VOLUME_LIST, false},
@@ -554,7 +554,7 @@ TEST(reply)
     reply.pids = 6;
     reply.disk = (struct launch_disk){7, 8, 9, 10, 11, 12};
     reply.net.gateway4 = (struct net_addr){.bytes = {10, 0, 0, 1}, .family = 4};
-    reply.net.box6 = (struct net_addr){.bytes = {0xfd}, .family = 6};
+    reply.net.sandbox6 = (struct net_addr){.bytes = {0xfd}, .family = 6};
     (void)snprintf(reply.net_owner, sizeof(reply.net_owner), "a-1");
     (void)snprintf(reply.message, sizeof(reply.message), "no such sandbox");
     bytes = golden_check(g, "all", GOLDEN_PARTS(reply_parts), &reply, sizeof(reply));
@@ -565,7 +565,7 @@ TEST(reply)
     CHECK(got.frozen == 1 && got.remains == 1 && got.oom_kills == 2 && got.memory_bytes == 3);
     CHECK(got.memory_peak_bytes == 4 && got.cpu_usec == 5 && got.pids == 6);
     CHECK(got.disk.limit == 7 && got.disk.allocated == 8 && got.disk.inodes_used == 12);
-    CHECK(got.net.gateway4.family == 4 && got.net.box6.bytes[0] == 0xfd);
+    CHECK(got.net.gateway4.family == 4 && got.net.sandbox6.bytes[0] == 0xfd);
     CHECK_STR(got.net_owner, "a-1");
     CHECK_STR(got.message, "no such sandbox");
     golden_close(g);

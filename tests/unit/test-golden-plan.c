@@ -24,7 +24,7 @@ struct layout {
     struct plan_header h;
     struct plan_op op[2];
     struct plan_rlimit rlimit;
-    uint64_t floor, guard, policy[2];
+    uint64_t baseline, guard, policy[2];
     char strings[24];
 };
 
@@ -71,8 +71,8 @@ static struct layout layout(void)
               .ops = offsetof(struct layout, op),
               .rlimit_count = 1,
               .rlimits = offsetof(struct layout, rlimit),
-              .floor_count = 1,
-              .floor = offsetof(struct layout, floor),
+              .baseline_count = 1,
+              .baseline = offsetof(struct layout, baseline),
               .guard_count = 1,
               .guard = offsetof(struct layout, guard),
               .policy_count = 2,
@@ -90,7 +90,7 @@ static struct layout layout(void)
                 .options = 19,
                 .attr = 2}},
         .rlimit = {.resource = 7, .soft = 10, .hard = UINT64_MAX},
-        .floor = allow,
+        .baseline = allow,
         .guard = allow,
         .policy = {allow, allow},
         .strings = "\0box\0vol\0run\0tmpfs\0k=v",
@@ -121,7 +121,7 @@ static void check_layout(struct golden_bytes bytes)
     CHECK_STR(plan_string(&p, p.ops[1].options), "k=v");
     CHECK_INT(p.ops[1].attr, 2);
     CHECK(memcmp(p.rlimits, &want.rlimit, sizeof(want.rlimit)) == 0);
-    CHECK(memcmp(p.base + p.header->floor, &allow, sizeof(allow)) == 0);
+    CHECK(memcmp(p.base + p.header->baseline, &allow, sizeof(allow)) == 0);
     CHECK(memcmp(p.base + p.header->guard, &allow, sizeof(allow)) == 0);
     CHECK(memcmp(p.base + p.header->policy, want.policy, sizeof(want.policy)) == 0);
 }
@@ -183,7 +183,7 @@ static size_t cut_programs(unsigned char *data, size_t size)
     h.policy -= (uint32_t)cut;
     h.strings -= (uint32_t)cut;
     size -= cut;
-    cut = cut_program(data, size, h.floor, &h.floor_count);
+    cut = cut_program(data, size, h.baseline, &h.baseline_count);
     h.guard -= (uint32_t)cut;
     h.policy -= (uint32_t)cut;
     h.strings -= (uint32_t)cut;
@@ -210,8 +210,8 @@ static size_t name_parts(const unsigned char *data, struct golden_part *parts,
         parts[n++] = (struct golden_part){sizeof(op), names[i]};
     }
     if (h.rlimit_count > 0)
-        parts[n++] = (struct golden_part){h.floor - h.rlimits, "rlimits"};
-    parts[n++] = (struct golden_part){h.guard - h.floor, "floor, cut"};
+        parts[n++] = (struct golden_part){h.baseline - h.rlimits, "rlimits"};
+    parts[n++] = (struct golden_part){h.guard - h.baseline, "floor, cut"};
     if (h.guard_count > 0)
         parts[n++] = (struct golden_part){h.policy - h.guard, "guard, cut"};
     parts[n++] = (struct golden_part){h.strings - h.policy, "policy"};

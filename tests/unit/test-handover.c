@@ -19,8 +19,8 @@ static const char answer[] = "HTTP/1.1 101 Switching Protocols\r\n\r\n";
 
 static struct {
     uv_loop_t loop;
-    struct poller *poller;
-    struct handover_hub *hub;
+    struct evloop *evloop;
+    struct fd_passing_hub *hub;
     struct buf text;
     int ends; /* calls of on_end */
 } S;
@@ -45,14 +45,14 @@ static void begin(void)
     S.text = (struct buf)BUF_INIT(4096);
     CHECK_INT(buf_append_str(&S.text, answer), 0);
     CHECK_INT(uv_loop_init(&S.loop), 0);
-    CHECK_INT(poller_new(&S.loop, &S.poller, &err), 0);
-    CHECK_INT(handover_hub_new(S.poller, &S.hub), 0);
+    CHECK_INT(evloop_new(&S.loop, &S.evloop, &err), 0);
+    CHECK_INT(fd_passing_hub_new(S.evloop, &S.hub), 0);
 }
 
 static void end(void)
 {
-    handover_hub_close(S.hub);
-    poller_close(S.poller);
+    fd_passing_hub_close(S.hub);
+    evloop_close(S.evloop);
     (void)uv_run(&S.loop, UV_RUN_DEFAULT);
     CHECK_INT(uv_loop_close(&S.loop), 0);
     buf_done(&S.text);
@@ -65,7 +65,7 @@ static int hand(int fd)
 
     if (socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0, pair) < 0)
         abort();
-    CHECK_INT(handover_start(S.hub, pair[1], fd, &S.text, on_end, &S), 0);
+    CHECK_INT(fd_passing_start(S.hub, pair[1], fd, &S.text, on_end, &S), 0);
     turn();
     return pair[0];
 }
@@ -99,7 +99,7 @@ TEST(taken_with_the_first_byte)
     CHECK_INT(pipe2(ends, O_CLOEXEC), 0);
     client = hand(ends[1]);
     (void)close(ends[1]);
-    CHECK_INT(handover_count(S.hub), 1);
+    CHECK_INT(fd_passing_count(S.hub), 1);
     CHECK_INT(receive(client, 512, 0, &got), (int)strlen(answer));
     CHECK(got >= 0);
     CHECK_INT(write(got, "x", 1), 1);
@@ -108,7 +108,7 @@ TEST(taken_with_the_first_byte)
     CHECK_INT(read(ends[0], &c, 1), 0); /* nobody else has it */
     turn();
     CHECK_INT(S.ends, 1);
-    CHECK_INT(handover_count(S.hub), 0);
+    CHECK_INT(fd_passing_count(S.hub), 0);
     CHECK_INT(recv(client, &c, 1, 0), 0);
     (void)close(client);
     (void)close(ends[0]);
@@ -167,7 +167,7 @@ TEST(until_it_is_taken)
             client = hand(STDIN_FILENO);
             deeds[i](client);
             turn();
-            CHECK_INT(handover_count(S.hub), 1);
+            CHECK_INT(fd_passing_count(S.hub), 1);
             CHECK_INT(S.ends, 0);
             if (takes && deeds[i] == take_a_part)
                 CHECK(recv(client, (char[512]){0}, 512, 0) > 0);
@@ -176,7 +176,7 @@ TEST(until_it_is_taken)
             else
                 (void)close(client);
             turn();
-            CHECK_INT(handover_count(S.hub), 0);
+            CHECK_INT(fd_passing_count(S.hub), 0);
             CHECK_INT(S.ends, 1);
             if (takes)
                 (void)close(client);
@@ -195,7 +195,7 @@ TEST(ended_with_the_hub)
         clients[i] = hand(STDIN_FILENO);
     (void)close(clients[1]);
     turn();
-    CHECK_INT(handover_count(S.hub), 2);
+    CHECK_INT(fd_passing_count(S.hub), 2);
     end();
     CHECK_INT(S.ends, 3);
     CHECK(receive(clients[0], 512, 0, &got) > 0); /* what has gone has gone */
@@ -214,13 +214,13 @@ TEST(no_room)
     CHECK_INT(socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0, pair), 0);
     while (send(pair[1], much, sizeof(much), 0) > 0 || send(pair[1], much, 1, 0) > 0)
         continue;
-    CHECK_INT(handover_start(S.hub, pair[1], STDIN_FILENO, &S.text, on_end, &S), -EAGAIN);
+    CHECK_INT(fd_passing_start(S.hub, pair[1], STDIN_FILENO, &S.text, on_end, &S), -EAGAIN);
     (void)close(pair[0]);
-    CHECK_INT(handover_start(S.hub, pair[1], STDIN_FILENO, &S.text, on_end, &S), -EPIPE);
+    CHECK_INT(fd_passing_start(S.hub, pair[1], STDIN_FILENO, &S.text, on_end, &S), -EPIPE);
     CHECK_INT(fcntl(pair[1], F_GETFD), FD_CLOEXEC); /* still ours */
     (void)close(pair[1]);
     turn();
-    CHECK_INT(handover_count(S.hub), 0);
+    CHECK_INT(fd_passing_count(S.hub), 0);
     end();
     CHECK_INT(S.ends, 0);
 }

@@ -14,10 +14,10 @@ enum { GROUP = 7, NAME_BYTES = 63, WATCHED = 3, TEXT_MAX = ETC_TEXT_MAX + 1 };
 static const char warning[] = "find no room in the 64 KiB of /etc/hosts";
 
 /* The i'th of the network; the first few have a hosts file. */
-static struct sandbox *member(struct launcher *l, unsigned i)
+static struct launch_sandbox *member(struct launcher *l, unsigned i)
 {
     char id[LAUNCH_ID_MAX + 1];
-    struct sandbox *s;
+    struct launch_sandbox *s;
 
     (void)snprintf(id, sizeof(id), "%016u", i);
     s = sandbox_new(id);
@@ -27,14 +27,14 @@ static struct sandbox *member(struct launcher *l, unsigned i)
     (void)snprintf(s->hostname, sizeof(s->hostname), "%0*u", NAME_BYTES, i);
     s->net->group = GROUP;
     s->net->slot = i;
-    s->net->box4.family = 4;
+    s->net->sandbox4.family = 4;
     if (i < WATCHED)
         s->hosts_fd = memfd_create("hosts", MFD_CLOEXEC);
     launcher_add(l, s);
     return s;
 }
 
-static void text_of(const struct sandbox *s, char ret[TEXT_MAX])
+static void text_of(const struct launch_sandbox *s, char ret[TEXT_MAX])
 {
     ssize_t n = pread(s->hosts_fd, ret, TEXT_MAX - 1, 0);
 
@@ -63,7 +63,7 @@ static unsigned told(struct launcher *l)
 
 static void drop_newest(struct launcher *l)
 {
-    struct sandbox *s = l->sandboxes;
+    struct launch_sandbox *s = l->sandboxes;
 
     launcher_drop(l, s);
     sandbox_free(s);
@@ -73,7 +73,7 @@ TEST(more_members_than_a_file_holds)
 {
     static char text[TEXT_MAX], name[NAME_BYTES + 1];
     struct launcher *l = calloc(1, sizeof(*l));
-    struct sandbox *first = l != NULL ? member(l, 0) : NULL;
+    struct launch_sandbox *first = l != NULL ? member(l, 0) : NULL;
     unsigned count = 1;
 
     CHECK_INT(told(l), 0);

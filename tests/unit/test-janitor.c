@@ -76,9 +76,9 @@ static void lab_close(struct lab *lab)
 
 /* A kept sandbox that has ended and been forgotten, as launcher_release gives it to the janitor;
  * NULL after a failure. */
-static struct sandbox *ended(struct lab *lab, const char *id)
+static struct launch_sandbox *ended(struct lab *lab, const char *id)
 {
-    struct sandbox *s = sandbox_new(id);
+    struct launch_sandbox *s = sandbox_new(id);
     auto_free char *owner = sandbox_owner(lab->l, id);
     struct err err = ERR_NONE;
     int r;
@@ -102,7 +102,7 @@ static struct sandbox *ended(struct lab *lab, const char *id)
 /* Makes an ended sandbox and removes it. Returns true if another process does that. */
 static bool hand_over(struct lab *lab, const char *id)
 {
-    struct sandbox *s = ended(lab, id);
+    struct launch_sandbox *s = ended(lab, id);
     bool taken = s != NULL && janitor_remove_sandbox(lab->l, s, false);
 
     if (s != NULL && !taken) { /* as sandbox_remove_traces does it */
@@ -240,7 +240,7 @@ TEST(lingering_link_is_erased_before_the_launcher_ends)
 
 TEST(links_and_names_of_a_hostile_upper_are_not_followed)
 {
-    struct sandbox *s;
+    struct launch_sandbox *s;
     char path[256];
 
     LAB(lab);
@@ -261,7 +261,7 @@ TEST(links_and_names_of_a_hostile_upper_are_not_followed)
 
 TEST(job_in_the_socket_holds_both_locks)
 {
-    struct sandbox *s;
+    struct launch_sandbox *s;
     struct idrange again = IDRANGE_NONE;
     uid_t base;
 
@@ -369,10 +369,10 @@ static bool janitor_event(struct lab *lab)
     return true;
 }
 
-static struct sandbox *ended_large(struct lab *lab)
+static struct launch_sandbox *ended_large(struct lab *lab)
 {
     enum { FILES = 40000 };
-    struct sandbox *s = ended(lab, "large");
+    struct launch_sandbox *s = ended(lab, "large");
 
     for (int i = 0; s != NULL && i < FILES; i++) {
         char name[32];
@@ -385,7 +385,7 @@ static struct sandbox *ended_large(struct lab *lab)
 
 TEST(large_tree_has_a_child_of_the_janitor_and_a_sweep_if_that_is_killed)
 {
-    struct sandbox *s;
+    struct launch_sandbox *s;
     pid_t pid;
 
     LAB(lab);
@@ -493,7 +493,7 @@ TEST(job_that_finds_the_socket_full_gets_a_process_of_its_own)
 static void check_root(struct lab *lab, const char *id, int files)
 {
     struct pollfd p = {.events = 0};
-    struct sandbox *s = ended(lab, id);
+    struct launch_sandbox *s = ended(lab, id);
     int root[2];
 
     CHECK(s != NULL);
@@ -588,10 +588,10 @@ static bool has_cgroup(const struct lab *lab, const char *id)
     return r == 0;
 }
 
-static struct sandbox *ended_in_cgroup(struct lab *lab, const char *id)
+static struct launch_sandbox *ended_in_cgroup(struct lab *lab, const char *id)
 {
     const struct cgroup_limits limits = {.memory_bytes = 64 << 20, .pids = 16, .cpu_millis = -1};
-    struct sandbox *s = ended(lab, id);
+    struct launch_sandbox *s = ended(lab, id);
     struct err err = ERR_NONE;
 
     if (s != NULL && cgroup_create(lab->l->cgroups, id, &limits, s->ids.base, &s->cgroup, &err) < 0)
@@ -602,7 +602,7 @@ static struct sandbox *ended_in_cgroup(struct lab *lab, const char *id)
 static bool hand_over_cgroup(struct lab *lab, const char *kind, int i)
 {
     char id[32];
-    struct sandbox *s;
+    struct launch_sandbox *s;
     bool taken;
 
     name_one(id, kind, i);
@@ -676,7 +676,7 @@ static bool is_zombie(pid_t pid)
 TEST(child_of_the_janitor_leaves_the_queue_alone)
 {
     enum { COUNT = 40 };
-    struct sandbox *s;
+    struct launch_sandbox *s;
     int queued;
     pid_t pid;
 
@@ -706,7 +706,7 @@ TEST(root_without_written_files_is_closed_with_the_cgroups)
 {
     for (int written = 0; written < 2; written++) {
         char id[32], path[256];
-        struct sandbox *s;
+        struct launch_sandbox *s;
         int64_t begun;
         int root[2];
 
@@ -741,7 +741,7 @@ TEST(stop_holds_both_locks_until_the_root_is_closed)
     struct idrange again = IDRANGE_NONE;
     auto_free char *owner = NULL;
     struct pollfd p = {.events = POLLIN};
-    struct sandbox *s;
+    struct launch_sandbox *s;
     char text[256] = "", name[16];
     int root[2], fd;
 
@@ -775,7 +775,7 @@ TEST(stop_holds_both_locks_until_the_root_is_closed)
 TEST(job_that_waits_for_its_cgroups_holds_both_locks)
 {
     struct idrange again = IDRANGE_NONE;
-    struct sandbox *s;
+    struct launch_sandbox *s;
     char id[32], path[256];
     uid_t base;
 

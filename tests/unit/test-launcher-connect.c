@@ -106,11 +106,11 @@ TEST(sockets_inside)
 /* ---- networks that are administered from inside ---- */
 
 /* What would be put into a net namespace. */
-static int put_table(void *data, const struct net_box *box, int ns_fd, enum egress_table table,
+static int put_table(void *data, const struct net_setup *setup, int ns_fd, enum egress_table table,
                      struct err *err)
 {
     (void)data;
-    (void)box;
+    (void)setup;
     (void)ns_fd;
     (void)table;
     (void)err;

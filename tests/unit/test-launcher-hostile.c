@@ -776,7 +776,7 @@ TEST(filters_that_are_none)
 TEST(verbs_out_of_order)
 {
     static const enum launch_verb all[] = {LAUNCH_KILL,    LAUNCH_STOP,  LAUNCH_FREEZE,
-                                           LAUNCH_THAW,    LAUNCH_STATS, LAUNCH_ADOPT,
+                                           LAUNCH_THAW,    LAUNCH_STATS, LAUNCH_REATTACH,
                                            LAUNCH_RELEASE, LAUNCH_END,   LAUNCH_PROCESSES};
     auto_buf struct buf b = BUF_INIT(LAUNCH_SIZE_MAX);
     struct lab_answer a, second;
@@ -796,7 +796,7 @@ TEST(verbs_out_of_order)
     lab_answer_done(&second);
     LAB_VERB(&lab, LAUNCH_RELEASE, lab.id, -EBUSY, "is running");
     LAB_VERB(&lab, LAUNCH_STOP, lab.id, -EINVAL, "not a kept one");
-    LAB_VERB(&lab, LAUNCH_ADOPT, lab.id, -EEXIST, "has its supervisor");
+    LAB_VERB(&lab, LAUNCH_REATTACH, lab.id, -EEXIST, "has its supervisor");
     shell(&a, "", "echo alive"); /* all of that did it no harm */
     CHECK_STR(run.output, "alive\n");
     lab_answer_done(&a);

@@ -225,7 +225,7 @@ TEST(killed_at_any_instant)
            finished ? "yes" : "no");
 }
 
-TEST(leftovers_are_swept_and_others_stay)
+TEST(orphans_are_swept_and_others_stay)
 {
     struct state s = state_new();
 

@@ -35,7 +35,7 @@ static void rig_open(struct rig *g)
         abort();
     if (fd != PLAN_CGROUP_FD)
         (void)close(fd);
-    leaf_prepare(&g->init);
+    exec_cgroup_prepare(&g->init);
 }
 
 static void rig_done(struct rig *g)
@@ -49,12 +49,12 @@ static void rig_done(struct rig *g)
 }
 
 /* The kernel's file, which a plain directory does not have. */
-static void populate(const char *leaf, const char *text)
+static void populate(const char *exec_cgroup, const char *text)
 {
     auto_close int fd = FD_NONE;
     char path[64];
 
-    (void)snprintf(path, sizeof(path), "%s/cgroup.events", leaf);
+    (void)snprintf(path, sizeof(path), "%s/cgroup.events", exec_cgroup);
     fd = openat(PLAN_CGROUP_FD, path, O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0600);
     if (fd < 0 || write_all(fd, text, strlen(text)) < 0)
         abort();
@@ -66,16 +66,16 @@ static unsigned make(struct rig *g, struct slot *s, uint32_t flags)
     int fd;
 
     *s = (struct slot){.flags = flags};
-    fd = leaf_make(&g->table, s);
+    fd = exec_cgroup_make(&g->table, s);
     if (fd < 0)
         return 0;
     (void)close(fd);
-    return s->leaf;
+    return s->exec_cgroup;
 }
 
-static bool is_there(const char *leaf)
+static bool is_there(const char *exec_cgroup)
 {
-    return faccessat(PLAN_CGROUP_FD, leaf, F_OK, 0) == 0;
+    return faccessat(PLAN_CGROUP_FD, exec_cgroup, F_OK, 0) == 0;
 }
 
 TEST(an_empty_leaf_is_used_again)
@@ -87,8 +87,8 @@ TEST(an_empty_leaf_is_used_again)
     CHECK_INT(make(&g, &a, 0), 1);
     CHECK_INT(make(&g, &b, 0), 2); /* the first is in use */
     populate("u/1", "populated 0\nfrozen 0\n");
-    leaf_release(&g.table, &a);
-    CHECK_INT(a.leaf, 0);
+    exec_cgroup_release(&g.table, &a);
+    CHECK_INT(a.exec_cgroup, 0);
     CHECK(is_there("u/1"));
     CHECK_INT(make(&g, &a, 0), 1);
     CHECK_INT(make(&g, &a, 0), 3); /* it was taken out of those that wait */
@@ -103,9 +103,9 @@ TEST(what_lives_on_keeps_its_leaf)
     rig_open(&g);
     CHECK_INT(make(&g, &a, 0), 1);
     populate("u/1", "populated 1\nfrozen 0\n");
-    leaf_release(&g.table, &a);
+    exec_cgroup_release(&g.table, &a);
     CHECK_INT(make(&g, &a, 0), 2);
-    leaf_release(&g.table, &a); /* no file: nothing is known, so not again */
+    exec_cgroup_release(&g.table, &a); /* no file: nothing is known, so not again */
     CHECK_INT(make(&g, &a, 0), 3);
     populate("u/1", "populated 0\nfrozen 0\n");
     CHECK_INT(make(&g, &a, 0), 1);
@@ -121,7 +121,7 @@ TEST(helpers_have_their_own)
     CHECK_INT(make(&g, &a, IMSG_HELPER), 1);
     CHECK(is_there("h/1") && !is_there("u/1"));
     populate("h/1", "populated 0\n");
-    leaf_release(&g.table, &a);
+    exec_cgroup_release(&g.table, &a);
     CHECK_INT(make(&g, &b, 0), 2);
     CHECK(is_there("u/2"));
     CHECK_INT(make(&g, &a, IMSG_HELPER), 1);
@@ -130,7 +130,7 @@ TEST(helpers_have_their_own)
 
 TEST(not_all_wait)
 {
-    enum { MANY = LEAF_WAITING_MAX + 5 };
+    enum { MANY = EXEC_CGROUP_WAITING_MAX + 5 };
     static struct slot slots[MANY];
     struct rig g;
     char path[16];
@@ -139,10 +139,10 @@ TEST(not_all_wait)
     for (int i = 0; i < MANY; i++)
         CHECK_INT(make(&g, &slots[i], 0), i + 1);
     for (int i = 0; i < MANY; i++)
-        leaf_release(&g.table, &slots[i]);
+        exec_cgroup_release(&g.table, &slots[i]);
     for (int i = 0; i < MANY; i++) {
         (void)snprintf(path, sizeof(path), "u/%d", i + 1);
-        CHECK_INT(is_there(path), i < LEAF_WAITING_MAX);
+        CHECK_INT(is_there(path), i < EXEC_CGROUP_WAITING_MAX);
     }
     rig_done(&g);
 }
@@ -154,9 +154,9 @@ TEST(without_a_v2_tree)
 
     rig_open(&g);
     g.header.flags = 0;
-    CHECK_INT(leaf_make(&g.table, &a), -ENODEV);
-    CHECK_INT(a.leaf, 0);
-    CHECK_INT(leaf_kill(&a), -ENODEV);
+    CHECK_INT(exec_cgroup_make(&g.table, &a), -ENODEV);
+    CHECK_INT(a.exec_cgroup, 0);
+    CHECK_INT(exec_cgroup_kill(&a), -ENODEV);
     rig_done(&g);
 }
 

@@ -24,16 +24,16 @@
 
 /* ---- pools ---- */
 
-static void route_to(struct route *r, const char *text)
+static void route_to(struct pool_route *r, const char *text)
 {
-    *r = (struct route){.configured = true};
+    *r = (struct pool_route){.configured = true};
     CHECK_INT(net_rule_parse(text, false, &r->to, NULL), 0);
 }
 
 static int choose(const char *const *pools, int family, const char *const *routes,
                   const char *server, char text[NET_RULE_TEXT_MAX], struct err *err)
 {
-    struct route list[8];
+    struct pool_route list[8];
     struct net_addr host;
     struct pool_taken taken = {.routes = list};
     struct net_rule pool;
@@ -148,29 +148,29 @@ TEST(name_servers_that_can_be_asked)
     };
 
     for (size_t i = 0; i < sizeof(files) / sizeof(files[0]); i++) {
-        struct net_box box = {.route6 = files[i].v6};
+        struct net_setup setup = {.route6 = files[i].v6};
         char all[256] = "", text[NET_ADDR_TEXT_MAX];
 
         printf("# file %zu\n", i);
-        CHECK_INT(resolv_take(&box, files[i].text, strlen(files[i].text)), files[i].stub);
-        for (uint32_t k = 0; k < box.dns_count; k++) {
-            net_addr_format(&box.dns[k], text);
+        CHECK_INT(resolv_take(&setup, files[i].text, strlen(files[i].text)), files[i].stub);
+        for (uint32_t k = 0; k < setup.dns_count; k++) {
+            net_addr_format(&setup.dns[k], text);
             (void)strcat(strcat(all, text), " ");
         }
         CHECK_STR(all, files[i].servers);
-        CHECK_STR(box.search, files[i].search);
+        CHECK_STR(setup.search, files[i].search);
     }
 }
 
 TEST(a_long_search_list_is_left_out_whole)
 {
-    struct net_box box = {.dns_count = 0};
+    struct net_setup setup = {.dns_count = 0};
     char text[1024] = "search ";
 
     (void)memset(text + 7, 'a', 900);
     text[907] = '\n';
-    (void)resolv_take(&box, text, 908);
-    CHECK_STR(box.search, "");
+    (void)resolv_take(&setup, text, 908);
+    CHECK_STR(setup.search, "");
 }
 
 /* ---- netlink's answers ---- */
@@ -256,7 +256,7 @@ TEST(routes_of_the_host)
 {
     static const uint8_t net[4] = {10, 1, 0, 0}, multicast[16] = {0xff};
     char text[NET_RULE_TEXT_MAX];
-    struct route r;
+    struct pool_route r;
     struct nl_msg *m;
 
     m = make_route(AF_INET, 16, net, 4, 0);
@@ -327,7 +327,7 @@ TEST(elements_there_and_back)
 }
 
 /* What nfnetlink_log sends: prefix and payload, and attributes that nobody asked for. */
-static bool over(const char *prefix, const uint8_t *packet, size_t len, struct over *ret)
+static bool over(const char *prefix, const uint8_t *packet, size_t len, struct conn_limit_event *ret)
 {
     const struct nfgenmsg g = {.nfgen_family = 0, .version = NFNETLINK_V0};
     auto_nlreq struct nlreq q;
@@ -337,31 +337,31 @@ static bool over(const char *prefix, const uint8_t *packet, size_t len, struct o
     nl_put_u32(&q, NFULA_IFINDEX_INDEV, 7);
     nl_put_string(&q, NFULA_PREFIX, prefix);
     nl_put(&q, NFULA_PAYLOAD, packet, len);
-    return over_parse(nlmsg_hdr(q.msgs[0]), ret);
+    return conn_limit_parse(nlmsg_hdr(q.msgs[0]), ret);
 }
 
 TEST(who_is_over)
 {
     static const uint8_t v4[20] = {0x45, [12] = 10, 213, 0, 1, 8, 8, 8, 8},
                          v6[40] = {0x60, [8] = 0xfd, 0x72, [23] = 1}, junk[40] = {0x50};
-    struct over o;
+    struct conn_limit_event o;
 
-    CHECK(over(OVER_FLOWS, v4, sizeof(v4), &o));
-    CHECK_INT(o.bound, OVER_BOUND_FLOWS);
+    CHECK(over(CONN_LIMIT_FLOWS, v4, sizeof(v4), &o));
+    CHECK_INT(o.bound, CONN_LIMIT_BOUND_FLOWS);
     CHECK_INT(o.from.family, 4);
     CHECK(memcmp(o.from.bytes, v4 + 12, 4) == 0);
-    CHECK(over(OVER_RATES, v6, sizeof(v6), &o));
-    CHECK_INT(o.bound, OVER_BOUND_RATES);
+    CHECK(over(CONN_LIMIT_RATES, v6, sizeof(v6), &o));
+    CHECK_INT(o.bound, CONN_LIMIT_BOUND_RATES);
     CHECK_INT(o.from.family, 6);
     CHECK(memcmp(o.from.bytes, v6 + 8, 16) == 0);
-    CHECK(over(OVER_ALL, v4, sizeof(v4), &o));
-    CHECK_INT(o.bound, OVER_BOUND_ALL);
+    CHECK(over(CONN_LIMIT_ALL, v4, sizeof(v4), &o));
+    CHECK_INT(o.bound, CONN_LIMIT_BOUND_ALL);
     CHECK(!over("flow", v4, sizeof(v4), &o));
     CHECK(!over("", v4, sizeof(v4), &o));
-    CHECK(!over(OVER_FLOWS, v4, 15, &o));
-    CHECK(!over(OVER_FLOWS, v4, 0, &o));
-    CHECK(!over(OVER_FLOWS, v6, 23, &o));
-    CHECK(!over(OVER_FLOWS, junk, sizeof(junk), &o));
+    CHECK(!over(CONN_LIMIT_FLOWS, v4, 15, &o));
+    CHECK(!over(CONN_LIMIT_FLOWS, v4, 0, &o));
+    CHECK(!over(CONN_LIMIT_FLOWS, v6, 23, &o));
+    CHECK(!over(CONN_LIMIT_FLOWS, junk, sizeof(junk), &o));
 }
 
 TEST(what_others_do)

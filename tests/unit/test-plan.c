@@ -75,7 +75,7 @@ TEST(the_smallest)
     struct launch_request q = request();
     struct plan_mounts m = {.count = 3, .root = 0, .dev = 1};
     auto_free unsigned char *data = NULL;
-    struct sock_filter floor[FLOOR_MAX];
+    struct sock_filter baseline[BASELINE_MAX];
     struct plan p;
     size_t size;
 
@@ -87,8 +87,8 @@ TEST(the_smallest)
     CHECK_STR(plan_string(&p, p.header->hostname), "box");
     CHECK_INT(p.header->policy_count, 1);
     CHECK(memcmp(p.base + p.header->policy, &allow, sizeof(allow)) == 0);
-    CHECK_INT(p.header->floor_count, floor_build(floor, false));
-    CHECK(memcmp(p.base + p.header->floor, floor, p.header->floor_count * sizeof(floor[0])) == 0);
+    CHECK_INT(p.header->baseline_count, baseline_build(baseline, false));
+    CHECK(memcmp(p.base + p.header->baseline, baseline, p.header->baseline_count * sizeof(baseline[0])) == 0);
     CHECK_INT(p.ops[0].type, PLAN_OP_ROOT);
     CHECK(find_op(&p, PLAN_OP_PROC, "proc") != NULL);
     CHECK(find_op(&p, PLAN_OP_ATTACH, "dev") != NULL);
@@ -292,7 +292,7 @@ static unsigned flags_of(const struct plan *p, const char *path)
 TEST(a_guarded_volume)
 {
     const uint64_t fsetid = UINT64_C(1) << CAP_FSETID, setfcap = UINT64_C(1) << CAP_SETFCAP;
-    struct sock_filter want[FLOOR_MAX];
+    struct sock_filter want[BASELINE_MAX];
     struct launch_request q = request();
     struct plan_mounts m = {.count = 5, .root = 0, .dev = 1, .volumes = {3, 4}};
 
@@ -317,10 +317,10 @@ TEST(a_guarded_volume)
                       guarded ? 0x1234 & ~(fsetid | setfcap) : q.capabilities);
             CHECK_INT(flags_of(&p, "a") & PLAN_GUARDED, 0);
             CHECK_INT(flags_of(&p, "b") & PLAN_GUARDED, guarded ? PLAN_GUARDED : 0);
-            CHECK_INT(p.header->floor_count, floor_build(want, guarded == 1));
-            CHECK(memcmp(p.base + p.header->floor, want, p.header->floor_count * sizeof(want[0])) ==
+            CHECK_INT(p.header->baseline_count, baseline_build(want, guarded == 1));
+            CHECK(memcmp(p.base + p.header->baseline, want, p.header->baseline_count * sizeof(want[0])) ==
                   0);
-            CHECK_INT(p.header->guard_count, guarded ? floor_build_guard(want) : 0);
+            CHECK_INT(p.header->guard_count, guarded ? baseline_build_guard(want) : 0);
             CHECK(!guarded || memcmp(p.base + p.header->guard, want,
                                      p.header->guard_count * sizeof(want[0])) == 0);
         }
@@ -420,8 +420,8 @@ static const struct {
     H(op_count, PLAN_OPS_MAX + 1, -E2BIG), H(op_count, PLAN_OPS_MAX, -EPROTO), H(op_count, UINT32_MAX, -E2BIG),
     H(ops, 0, -EPROTO), H(ops, 4, -EPROTO), H(ops, sizeof(struct plan_header) + 1, -EPROTO), H(ops, UINT32_MAX - 7, -EPROTO),
     H(rlimit_count, PLAN_RLIMITS_MAX + 1, -E2BIG), H(rlimits, 8, -EPROTO), H(rlimits, UINT32_MAX - 7, -EPROTO),
-    H(floor_count, 0, -EPROTO), H(floor_count, PLAN_FILTER_MAX + 1, -E2BIG), H(floor_count, PLAN_FILTER_MAX, -EPROTO),
-    H(floor, 0, -EPROTO), H(floor, UINT32_MAX - 7, -EPROTO),
+    H(baseline_count, 0, -EPROTO), H(baseline_count, PLAN_FILTER_MAX + 1, -E2BIG), H(baseline_count, PLAN_FILTER_MAX, -EPROTO),
+    H(baseline, 0, -EPROTO), H(baseline, UINT32_MAX - 7, -EPROTO),
     H(policy_count, PLAN_FILTER_MAX + 1, -E2BIG), H(policy_count, PLAN_FILTER_MAX, -EPROTO),
     H(policy, 1, -EPROTO), H(policy, UINT32_MAX - 7, -EPROTO),
     H(strings_size, 0, -EPROTO), H(strings_size, 1, -EPROTO), H(strings_size, UINT32_MAX, -EPROTO),

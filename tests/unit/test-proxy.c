@@ -23,13 +23,13 @@ enum { DEADLINE_MS = 20000, SERVERS_MAX = 64 };
 
 struct lab {
     uv_loop_t loop;
-    struct poller *poller;
+    struct evloop *evloop;
     struct relay_hub *hub;
     struct proxy *proxy;
     int servers[SERVERS_MAX]; /* the ends of the connections that were asked for, in order */
     int connects, refusals;
     int refuse;   /* errno of the next connects */
-    bool hold;    /* connects are not answered */
+    bool freeze_ref;    /* connects are not answered */
     bool at_once; /* connects are done when they have been asked for */
     int cancelled;
     int inside, room; /* connections that are for somebody; room 0: any number */
@@ -109,7 +109,7 @@ static int start_connect(void *data, const char *key, struct proxy_conn *c, void
         return 0;
     }
     lab->waiting = c;
-    if (!lab->hold)
+    if (!lab->freeze_ref)
         (void)uv_timer_start(&lab->answer, on_answer, 0, 0);
     *ret_handle = lab;
     return 0;
@@ -180,9 +180,9 @@ static void lab_open(struct lab *lab, const struct proxy_config *config)
     assert(uv_loop_init(&lab->loop) == 0);
     (void)uv_timer_init(&lab->loop, &lab->answer);
     lab->answer.data = lab;
-    assert(poller_new(&lab->loop, &lab->poller, &err) == 0);
-    assert(relay_hub_new(lab->poller, &relays, &lab->hub, &err) == 0);
-    assert(proxy_new(lab->poller, lab->hub, config, &ops, lab, &lab->proxy, &err) == 0);
+    assert(evloop_new(&lab->loop, &lab->evloop, &err) == 0);
+    assert(relay_hub_new(lab->evloop, &relays, &lab->hub, &err) == 0);
+    assert(proxy_new(lab->evloop, lab->hub, config, &ops, lab, &lab->proxy, &err) == 0);
 }
 
 static void lab_close(struct lab *lab)
@@ -190,7 +190,7 @@ static void lab_close(struct lab *lab)
     proxy_close(lab->proxy);
     relay_hub_close(lab->hub);
     CHECK_INT(lab->inside, 0);
-    poller_close(lab->poller);
+    evloop_close(lab->evloop);
     uv_close((uv_handle_t *)&lab->answer, NULL);
     (void)uv_run(&lab->loop, UV_RUN_DEFAULT);
     CHECK_INT(uv_loop_close(&lab->loop), 0);
@@ -671,7 +671,7 @@ TEST(slow_servers_time_out)
     static const struct {
         const char *said; /* NULL: nothing */
         size_t clock;
-        bool hold;
+        bool freeze_ref;
         const char *told; /* "": the end, without a word */
         const char *end;  /* NULL: the connection's */
     } rows[] = {
@@ -691,7 +691,7 @@ TEST(slow_servers_time_out)
         proxy_config_init(&soon);
         *(unsigned *)((char *)&soon + rows[i].clock) = 50;
         lab_open(&lab, &soon);
-        lab.hold = rows[i].hold;
+        lab.freeze_ref = rows[i].freeze_ref;
         c = client(&lab);
         if (rows[i].said != NULL)
             say(&lab, c, rows[i].said);
@@ -701,7 +701,7 @@ TEST(slow_servers_time_out)
             tap_fail("row %zu: %s", i, got);
         if (rows[i].end == NULL)
             CHECK_INT(hear_end(&lab, c), 0);
-        CHECK_INT(lab.cancelled, rows[i].hold);
+        CHECK_INT(lab.cancelled, rows[i].freeze_ref);
         (void)close(c);
         lab_close(&lab);
     }
@@ -722,7 +722,7 @@ TEST(a_client_that_goes_takes_its_request_along)
     (void)close(c);
     CHECK_INT(hear_end(&lab, s), -1);
     CHECK_INT(proxy_count(lab.proxy), 0);
-    lab.hold = true;
+    lab.freeze_ref = true;
     c = client(&lab);
     say(&lab, c, GET);
     assert(setsockopt(c, SOL_SOCKET, SO_LINGER, &now, sizeof(now)) == 0);

@@ -25,7 +25,7 @@ enum { DEADLINE_MS = 20000 };
 
 struct lab {
     uv_loop_t loop;
-    struct poller *poller;
+    struct evloop *evloop;
     struct relay_hub *hub;
     int ended; /* how often on_end came */
     struct relay_result last;
@@ -46,8 +46,8 @@ static void lab_open(struct lab *lab, const struct relay_config *config)
     (void)signal(SIGPIPE, SIG_IGN);
     *lab = (struct lab){.ended = 0};
     assert(uv_loop_init(&lab->loop) == 0);
-    assert(poller_new(&lab->loop, &lab->poller, &err) == 0);
-    assert(relay_hub_new(lab->poller, config, &lab->hub, &err) == 0);
+    assert(evloop_new(&lab->loop, &lab->evloop, &err) == 0);
+    assert(relay_hub_new(lab->evloop, config, &lab->hub, &err) == 0);
 }
 
 static void turn(struct lab *lab)
@@ -60,7 +60,7 @@ static void lab_close(struct lab *lab)
 {
     CHECK_INT(relay_pipes(lab->hub), 0);
     relay_hub_close(lab->hub);
-    poller_close(lab->poller);
+    evloop_close(lab->evloop);
     (void)uv_run(&lab->loop, UV_RUN_DEFAULT);
     CHECK_INT(uv_loop_close(&lab->loop), 0);
 }
@@ -569,11 +569,11 @@ TEST(a_slow_reader_costs_one_pipe)
 }
 
 struct seen {
-    struct watch watch; /* first */
+    struct fd_watch watch; /* first */
     unsigned calls, events;
 };
 
-static void on_watched(struct watch *w, unsigned events)
+static void on_watched(struct fd_watch *w, unsigned events)
 {
     struct seen *s = (struct seen *)(void *)w;
 
@@ -591,7 +591,7 @@ TEST(room_is_told_of_when_asked)
 
     lab_open(&lab, NULL);
     pair_of(false, fds);
-    CHECK_INT(watch_add_input(lab.poller, &seen.watch, fds[1], on_watched), 0);
+    CHECK_INT(watch_add_input(lab.evloop, &seen.watch, fds[1], on_watched), 0);
     for (int i = 0; i < 3; i++) {
         CHECK_INT(send(fds[1], "x", 1, 0), 1);
         CHECK_INT(recv(fds[0], &c, 1, 0), 1);
@@ -784,7 +784,7 @@ TEST(closing_the_hub_ends_all)
     CHECK_INT(lab.last.end, RELAY_CLOSED);
     relay_hub_close(take(lab.hub));
     CHECK_INT(lab.ended, 2);
-    assert(relay_hub_new(lab.poller, NULL, &lab.hub, &err) == 0);
+    assert(relay_hub_new(lab.evloop, NULL, &lab.hub, &err) == 0);
     (void)close(a);
     (void)close(b);
     (void)close(left[0]);

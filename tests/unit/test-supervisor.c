@@ -528,7 +528,7 @@ TEST(last_words)
     struct world w = {.dir = ""};
     struct answer a = {.w = &w};
     struct exec_options o = EXEC_OPTIONS_NONE;
-    struct process_facts facts = {.state = PROCESS_RUNNING};
+    struct process_info info = {.state = PROCESS_RUNNING};
     struct process_log log;
     struct err err = ERR_NONE;
     struct process *p = NULL;
@@ -544,11 +544,11 @@ TEST(last_words)
         CHECK_INT(await(&a), 0);
         do {
             (void)uv_run(&w.loop, UV_RUN_ONCE);
-            process_get_facts(p, &facts);
-        } while (facts.state == PROCESS_RUNNING);
+            process_get_info(p, &info);
+        } while (info.state == PROCESS_RUNNING);
         process_log_state(p, PROCESS_STDOUT, &log);
         CHECK_INT(log.end, 22000);
-        CHECK_INT(facts.exit_code, 137);
+        CHECK_INT(info.exit_code, 137);
     }
     drop(&a, s);
     world_close(&w);
@@ -562,7 +562,7 @@ TEST(a_successor_takes_up)
     struct exec_options o = EXEC_OPTIONS_NONE;
     char sh[] = "/bin/sh", c[] = "-c", script[] = "echo begin; sleep 1; echo end; exit 5";
     char *argv[] = {sh, c, script, NULL};
-    struct process_facts facts;
+    struct process_info info;
     struct err err = ERR_NONE;
     struct process *p = NULL;
     struct sandbox *s;
@@ -590,9 +590,9 @@ TEST(a_successor_takes_up)
     p = process_find(s, "job");
     CHECK(p != NULL);
     if (p != NULL) {
-        process_get_facts(p, &facts);
-        CHECK_STR(process_state_name(facts.state), "exited");
-        CHECK_INT(facts.exit_code, 5);
+        process_get_info(p, &info);
+        CHECK_STR(process_state_name(info.state), "exited");
+        CHECK_INT(info.exit_code, 5);
         n = process_read_log(p, PROCESS_STDOUT, &offset, out, sizeof(out) - 1, &lost, &err);
         out[n > 0 ? n : 0] = '\0';
         CHECK_STR(out, "begin\nend\n");
@@ -651,7 +651,7 @@ TEST(a_clock_that_is_set)
     static const time_t offsets[] = {-YEAR, -100 * (time_t)YEAR, 10 * (time_t)YEAR, 0};
     struct world w = {.dir = ""};
     struct answer a = {.w = &w};
-    struct sandbox_facts facts;
+    struct sandbox_info info;
     struct err err = ERR_NONE;
     struct sandbox *s = NULL;
     struct spec *spec;
@@ -677,8 +677,8 @@ TEST(a_clock_that_is_set)
             break;
         e = exec_find(s, id);
         CHECK(e != NULL && exec_get_state(e) == EXEC_RUNNING);
-        sandbox_get_facts(s, &facts);
-        CHECK(facts.created_ms >= 0 && facts.started_ms >= 0);
+        sandbox_get_info(s, &info);
+        CHECK(info.created_ms >= 0 && info.started_ms >= 0);
         CHECK_INT(exec_code(&w, s, "sleep 0.1; exit 9", out, sizeof(out)), 9);
         CHECK_INT(sandbox_pause(s, on_answer, &a, &err), 0); /* written down, with this clock */
         CHECK_INT(await(&a), 0);

@@ -28,9 +28,9 @@ static void open_launcher(void)
     }
 }
 
-static struct sandbox *make(const char *id, bool kept)
+static struct launch_sandbox *make(const char *id, bool kept)
 {
-    struct sandbox *s = sandbox_new(id);
+    struct launch_sandbox *s = sandbox_new(id);
     struct err err = ERR_NONE;
 
     if (s == NULL)
@@ -68,7 +68,7 @@ TEST(sandboxes_are_spread_over_the_disk)
 
 TEST(made_and_removed)
 {
-    struct sandbox *s;
+    struct launch_sandbox *s;
     struct stat st;
     mode_t mask = umask(077);
     uid_t base;
@@ -94,7 +94,7 @@ TEST(made_and_removed)
 
 TEST(the_dead_go)
 {
-    struct sandbox *s = make("dead", false);
+    struct launch_sandbox *s = make("dead", false);
     struct stat st;
 
     CHECK_INT(fstatat(s->dir_fd, "upper", &st, 0), 0);
@@ -132,7 +132,7 @@ TEST(the_half_made_go)
 
 TEST(what_stays)
 {
-    struct sandbox *kept = make("kept", true);
+    struct launch_sandbox *kept = make("kept", true);
     auto_close int other = FD_NONE;
     uid_t base = kept->ids.base;
     struct idrange again = IDRANGE_NONE;
@@ -172,7 +172,7 @@ TEST(what_stays)
 /* Its range is somebody else's by now: the files go, the range stays with who has it. */
 TEST(a_range_that_has_a_new_owner)
 {
-    struct sandbox *s = make("old", false);
+    struct launch_sandbox *s = make("old", false);
     struct idrange theirs = IDRANGE_NONE;
     uid_t base = s->ids.base;
 
@@ -199,7 +199,7 @@ TEST(a_range_without_a_sandbox)
 
 TEST(an_id_that_exists)
 {
-    struct sandbox *first = make("twice", false), *second = sandbox_new("twice");
+    struct launch_sandbox *first = make("twice", false), *second = sandbox_new("twice");
     struct err err = ERR_NONE;
 
     CHECK_INT(sandbox_dir_make(l, second, -1, &err), -EEXIST);
@@ -219,7 +219,7 @@ static void starter(unsigned rounds, bool dies)
     open_launcher(); /* its own descriptions: locks are between these */
     for (unsigned i = 0; i < rounds; i++) {
         char id[32];
-        struct sandbox *s;
+        struct launch_sandbox *s;
         struct stat st;
 
         (void)snprintf(id, sizeof(id), "race%d-%u", (int)getpid(), i);

@@ -10,12 +10,12 @@
 
 enum { MANY = 3000 }; /* some to each bucket */
 
-struct table {
+struct text_table {
     uv_loop_t loop;
     struct supervisor *sup;
 };
 
-static void table_open(struct table *t)
+static void table_open(struct text_table *t)
 {
     t->sup = calloc(1, sizeof(*t->sup));
     if (t->sup == NULL || uv_loop_init(&t->loop) != 0)
@@ -24,7 +24,7 @@ static void table_open(struct table *t)
     t->sup->sandboxes_end = &t->sup->sandboxes;
 }
 
-static void table_close(struct table *t)
+static void table_close(struct text_table *t)
 {
     (void)uv_run(&t->loop, UV_RUN_DEFAULT);
     CHECK_INT(uv_loop_close(&t->loop), 0);
@@ -35,7 +35,7 @@ static void table_close(struct table *t)
     free(t->sup);
 }
 
-static struct sandbox *add(struct table *t, const char *id, const char *name)
+static struct sandbox *add(struct text_table *t, const char *id, const char *name)
 {
     struct spec *spec = spec_new();
     struct sandbox *s;
@@ -48,7 +48,7 @@ static struct sandbox *add(struct table *t, const char *id, const char *name)
 
 TEST(a_sandbox_is_found_by_name_or_id_prefix)
 {
-    struct table t;
+    struct text_table t;
     struct sandbox *a, *b, *c;
 
     table_open(&t);
@@ -78,7 +78,7 @@ TEST(a_sandbox_is_found_by_name_or_id_prefix)
 TEST(many_are_found_after_removals)
 {
     static struct sandbox *all[MANY];
-    struct table t;
+    struct text_table t;
     unsigned left = 0, wrong = 0;
     char id[32], name[32];
 

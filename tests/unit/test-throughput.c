@@ -11,8 +11,8 @@
 
 struct lab {
     uv_loop_t loop;
-    struct poller *poller;
-    struct throughput t;
+    struct evloop *evloop;
+    struct sched_batch t;
 };
 
 static void lab_open(struct lab *lab)
@@ -20,14 +20,14 @@ static void lab_open(struct lab *lab)
     struct err err = ERR_NONE;
 
     assert(uv_loop_init(&lab->loop) == 0);
-    assert(poller_new(&lab->loop, &lab->poller, &err) == 0);
-    throughput_init(&lab->t, lab->poller);
+    assert(evloop_new(&lab->loop, &lab->evloop, &err) == 0);
+    sched_batch_init(&lab->t, lab->evloop);
 }
 
 static void lab_close(struct lab *lab)
 {
-    throughput_close(&lab->t);
-    poller_close(lab->poller);
+    sched_batch_close(&lab->t);
+    evloop_close(lab->evloop);
     (void)uv_run(&lab->loop, UV_RUN_DEFAULT);
     CHECK_INT(uv_loop_close(&lab->loop), 0);
 }
@@ -59,15 +59,15 @@ TEST(much_is_moved_without_interrupting_others)
     struct lab lab;
 
     lab_open(&lab);
-    throughput_moved(&lab.t, THROUGHPUT_MUCH);
-    throughput_moved(&lab.t, THROUGHPUT_MUCH);
+    sched_batch_moved(&lab.t, SCHED_BATCH_MUCH);
+    sched_batch_moved(&lab.t, SCHED_BATCH_MUCH);
     CHECK_INT(policy(), SCHED_BATCH);
     for (int i = 0; i < 5; i++) { /* and as long as it goes on, over more than one window */
-        throughput_moved(&lab.t, THROUGHPUT_MUCH);
-        let_pass(&lab, THROUGHPUT_WINDOW_MS / 2);
+        sched_batch_moved(&lab.t, SCHED_BATCH_MUCH);
+        let_pass(&lab, SCHED_BATCH_WINDOW_MS / 2);
         CHECK_INT(policy(), SCHED_BATCH);
     }
-    let_pass(&lab, 3 * THROUGHPUT_WINDOW_MS);
+    let_pass(&lab, 3 * SCHED_BATCH_WINDOW_MS);
     CHECK_INT(policy(), SCHED_OTHER);
     CHECK(lab.t.window.link == NULL); /* no timer while nothing moves */
     lab_close(&lab);
@@ -79,10 +79,10 @@ TEST(little_at_a_time_is_not_much)
 
     lab_open(&lab);
     for (int i = 0; i < 6; i++) {
-        throughput_moved(&lab.t, THROUGHPUT_MUCH / 2 - 1);
+        sched_batch_moved(&lab.t, SCHED_BATCH_MUCH / 2 - 1);
         CHECK_INT(policy(), SCHED_OTHER);
         CHECK(lab.t.window.link == NULL);
-        let_pass(&lab, THROUGHPUT_WINDOW_MS + 1);
+        let_pass(&lab, SCHED_BATCH_WINDOW_MS + 1);
     }
     lab_close(&lab);
 }
@@ -92,8 +92,8 @@ TEST(closed_in_the_middle)
     struct lab lab;
 
     lab_open(&lab);
-    throughput_moved(&lab.t, THROUGHPUT_MUCH);
-    throughput_moved(&lab.t, THROUGHPUT_MUCH);
+    sched_batch_moved(&lab.t, SCHED_BATCH_MUCH);
+    sched_batch_moved(&lab.t, SCHED_BATCH_MUCH);
     CHECK_INT(policy(), SCHED_BATCH);
     lab_close(&lab);
     CHECK_INT(policy(), SCHED_OTHER);
@@ -107,8 +107,8 @@ TEST(another_choice_stays)
 
     assert(sched_setscheduler(0, SCHED_IDLE, &none) == 0);
     lab_open(&lab);
-    throughput_moved(&lab.t, THROUGHPUT_MUCH);
-    throughput_moved(&lab.t, THROUGHPUT_MUCH);
+    sched_batch_moved(&lab.t, SCHED_BATCH_MUCH);
+    sched_batch_moved(&lab.t, SCHED_BATCH_MUCH);
     CHECK_INT(policy(), SCHED_IDLE);
     lab_close(&lab);
     CHECK_INT(policy(), SCHED_IDLE);

@@ -43,7 +43,7 @@ struct running {
 };
 
 /* Both are read only. */
-static struct running start(struct twin *w, const char *const *argv, const char *const *envp)
+static struct running start(struct spawn_vm *w, const char *const *argv, const char *const *envp)
 {
     const struct exec_spec spec = {.argv = (char *const *)(uintptr_t)argv,
                                    .envp = (char *const *)(uintptr_t)envp,
@@ -68,7 +68,7 @@ static struct running start(struct twin *w, const char *const *argv, const char 
 
     /* ASan has marked where the frames of the one before lay, which nobody has returned from. */
     ASAN_UNPOISON_MEMORY_REGION(w->stack, (size_t)(w->arena.base - w->stack));
-    r.pid = twin_clone(w, &plan, &s, &args);
+    r.pid = spawn_vm_clone(w, &plan, &s, &args);
     r.status_fd = status[0];
     (void)close(status[1]);
     return r;
@@ -109,9 +109,9 @@ static const char *why_not(void)
 #endif
 }
 
-static struct twin *twin(void)
+static struct spawn_vm *spawn_vm(void)
 {
-    static struct twin w;
+    static struct spawn_vm w;
 
     return &w;
 }
@@ -125,15 +125,15 @@ TEST(runs_and_leaves)
 
     if (why_not() != NULL)
         SKIP(why_not());
-    CHECK(twin_is_free(twin(), 0));
+    CHECK(spawn_vm_is_free(spawn_vm(), 0));
     for (int i = 0; i < 20; i++) {
-        r = start(twin(), argv, envp);
+        r = start(spawn_vm(), argv, envp);
         CHECK(r.pid > 0);
-        CHECK(!twin_is_free(twin(), 0)); /* until somebody has seen it leave */
+        CHECK(!spawn_vm_is_free(spawn_vm(), 0)); /* until somebody has seen it leave */
         CHECK_INT(end(r, &failure, &n), 7);
         CHECK_INT(n, 0);
-        twin_left(twin());
-        CHECK(twin_is_free(twin(), 0));
+        spawn_vm_left(spawn_vm());
+        CHECK(spawn_vm_is_free(spawn_vm(), 0));
     }
 }
 
@@ -148,8 +148,8 @@ TEST(fails_beside_us)
 
     if (why_not() != NULL)
         SKIP(why_not());
-    CHECK(twin_is_free(twin(), 0));
-    r = start(twin(), argv, envp);
+    CHECK(spawn_vm_is_free(spawn_vm(), 0));
+    r = start(spawn_vm(), argv, envp);
     errno = MARK;
     code = end(r, &failure, &n);
     seen = errno;
@@ -158,7 +158,7 @@ TEST(fails_beside_us)
     CHECK_INT(n, sizeof(failure));
     CHECK_INT(failure.step, EXEC_STEP_EXECVE);
     CHECK_INT(failure.error, ENOENT);
-    twin_left(twin());
+    spawn_vm_left(spawn_vm());
 }
 
 /* A large request does not stay here. */
@@ -178,13 +178,13 @@ TEST(gives_back_what_it_read)
         envp[i] = big[i];
     }
     envp[COUNT] = NULL;
-    CHECK(twin_is_free(twin(), 0));
-    CHECK_INT(end(start(twin(), argv, envp), &failure, &n), 0);
+    CHECK(spawn_vm_is_free(spawn_vm(), 0));
+    CHECK_INT(end(start(spawn_vm(), argv, envp), &failure, &n), 0);
     CHECK_INT(n, 0);
-    CHECK(twin()->arena.used > MEBIBYTE);
-    CHECK(resident(twin()->arena.base, EXEC_ARENA_SIZE) > MEBIBYTE);
-    twin_left(twin());
-    CHECK(resident(twin()->arena.base, EXEC_ARENA_SIZE) <= 64 << 10);
+    CHECK(spawn_vm()->arena.used > MEBIBYTE);
+    CHECK(resident(spawn_vm()->arena.base, EXEC_ARENA_SIZE) > MEBIBYTE);
+    spawn_vm_left(spawn_vm());
+    CHECK(resident(spawn_vm()->arena.base, EXEC_ARENA_SIZE) <= 64 << 10);
 }
 
 /* Killed on the way, or its program is: the same to us. */
@@ -199,13 +199,13 @@ TEST(is_killed)
     for (int i = 0; i < 20; i++) {
         struct running r;
 
-        CHECK(twin_is_free(twin(), 0));
-        r = start(twin(), argv, envp);
+        CHECK(spawn_vm_is_free(spawn_vm(), 0));
+        r = start(spawn_vm(), argv, envp);
         (void)usleep((useconds_t)(i * 20));
         (void)kill(r.pid, SIGKILL);
         CHECK_INT(end(r, &failure, &n), 1000 + SIGKILL);
         CHECK_INT(n, 0);
-        twin_left(twin());
+        spawn_vm_left(spawn_vm());
     }
 }
 

@@ -28,9 +28,9 @@ static json_t *change_encode(enum change_kind kind, const char *path)
 static void on_changes_settled(void *data, int r, const struct err *err)
 {
     static const struct changes_form form = {"[", "]", change_encode};
-    struct native_call *call = data;
+    struct api_call *call = data;
     struct http_request *req = call->req;
-    struct sandbox *s = native_call_sandbox(call);
+    struct sandbox *s = api_call_sandbox(call);
 
     (void)r;
     (void)err;
@@ -38,10 +38,10 @@ static void on_changes_settled(void *data, int r, const struct err *err)
         struct err own = ERR_NONE;
 
         (void)err_set(&own, -ENOENT, "No such container: %s", call->id);
-        native_call_fail(call, &own);
+        api_call_fail(call, &own);
         return;
     }
-    native_call_free(call);
+    api_call_free(call);
     if (req->gone)
         http_abort(req);
     else
@@ -51,9 +51,9 @@ static void on_changes_settled(void *data, int r, const struct err *err)
 void docker_get_changes(struct http_request *req)
 {
     struct sandbox *s = docker_sandbox(req);
-    struct native_call *call = s != NULL ? native_call_new(req, s) : NULL;
+    struct api_call *call = s != NULL ? api_call_new(req, s) : NULL;
     struct err err = ERR_NONE;
 
     if (call != NULL && docker_when_settled(s, on_changes_settled, call, &err) < 0)
-        native_call_fail(call, &err);
+        api_call_fail(call, &err);
 }

@@ -115,7 +115,7 @@ static int commit_start(struct http_request *req, const struct commit_query *q, 
 
     r = docker_lookup(req, q->container, &s, err);
     if (r == 0)
-        r = native_check_use(req, s, err);
+        r = api_check_use(req, s, err);
     if (r == 0)
         r = commit_read_body(req, err);
     if (r < 0)
@@ -138,7 +138,7 @@ static void post_commit(struct http_request *req)
     struct commit_query q = {0};
     struct err err = ERR_NONE;
 
-    if (!native_may_load(req))
+    if (!api_may_load(req))
         return;
     if (http_query_known(req, fields, &q, &err) < 0 || commit_start(req, &q, &err) < 0)
         reply_error(req, &err);

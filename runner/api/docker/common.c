@@ -42,7 +42,7 @@ static int version_number(const char *text)
 
 bool docker_admit(struct http_request *req)
 {
-    if (!native_admit(req))
+    if (!api_admit(req))
         return false;
     if (req->version == NULL)
         return true;
@@ -124,7 +124,7 @@ static struct sandbox *sandbox_find_long_id(struct supervisor *sup, const char *
 
 int docker_lookup(struct http_request *req, const char *text, struct sandbox **ret, struct err *err)
 {
-    struct supervisor *sup = native_supervisor(req);
+    struct supervisor *sup = api_supervisor(req);
     struct err why = ERR_NONE;
     int r;
 
@@ -147,7 +147,7 @@ struct sandbox *docker_sandbox(struct http_request *req)
     struct sandbox *s;
 
     if (docker_lookup(req, http_param(req, "id"), &s, &err) < 0 ||
-        native_check_use(req, s, &err) < 0) {
+        api_check_use(req, s, &err) < 0) {
         reply_error(req, &err);
         return NULL;
     }
@@ -179,15 +179,15 @@ int docker_when_settled(struct sandbox *s, sandbox_cb cb, void *data, struct err
 /* True if the main process has ended and the clean-up is in progress. */
 static bool sandbox_is_over(const struct sandbox *s)
 {
-    struct sandbox_facts f;
+    struct sandbox_info f;
 
-    sandbox_get_facts(s, &f);
+    sandbox_get_info(s, &f);
     return sandbox_main(s) == NULL && f.exit_code >= 0;
 }
 
 const char *docker_status(const struct sandbox *s)
 {
-    struct sandbox_facts f;
+    struct sandbox_info f;
 
     switch (sandbox_get_state(s)) {
     case SANDBOX_RUNNING:
@@ -197,7 +197,7 @@ const char *docker_status(const struct sandbox *s)
     case SANDBOX_PAUSED:
         return "paused";
     case SANDBOX_STOPPED:
-        sandbox_get_facts(s, &f);
+        sandbox_get_info(s, &f);
         return f.restarting ? "restarting" : f.exit_code >= 0 ? "exited" : "created";
     case SANDBOX_REMOVING:
     case SANDBOX_GONE:
@@ -207,7 +207,7 @@ const char *docker_status(const struct sandbox *s)
     case SANDBOX_CREATED:
         return sidecar_port(s) != 0 ? "running" : "created"; /* a sidecar has no process */
     case SANDBOX_STARTING:
-        sandbox_get_facts(s, &f);
+        sandbox_get_info(s, &f);
         return f.restarting ? "restarting" : "created";
     case SANDBOX_CREATING:
     case SANDBOX_INVALID:

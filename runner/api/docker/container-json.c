@@ -55,7 +55,7 @@ static const char *health_text(const struct sandbox *s)
                                                   [HEALTH_STARTING] = " (health: starting)",
                                                   [HEALTH_HEALTHY] = " (healthy)",
                                                   [HEALTH_UNHEALTHY] = " (unhealthy)"};
-    const struct health_facts *f = sandbox_health(s);
+    const struct health_info *f = sandbox_health(s);
 
     return words[f != NULL ? f->status : HEALTH_NONE];
 }
@@ -65,10 +65,10 @@ static void status_text(const struct sandbox *s, char ret[STATUS_MAX])
 {
     const char *status = docker_status(s);
     int64_t now = clock_wall_ms();
-    struct sandbox_facts f;
+    struct sandbox_info f;
     char text[40];
 
-    sandbox_get_facts(s, &f);
+    sandbox_get_info(s, &f);
     format_span(now - f.started_ms, text, sizeof(text));
     if (strcmp(status, "running") == 0)
         (void)snprintf(ret, STATUS_MAX, "Up %s%s", text, health_text(s));
@@ -125,7 +125,7 @@ static bool is_running_sidecar(const struct sandbox *s)
 /* NULL: no check, or none was made yet; Docker omits the key then, too. */
 static json_t *encode_health(const struct sandbox *s)
 {
-    const struct health_facts *f = sandbox_health(s);
+    const struct health_info *f = sandbox_health(s);
     json_t *log;
 
     if (f == NULL || f->status == HEALTH_NONE)
@@ -148,10 +148,10 @@ static json_t *encode_health(const struct sandbox *s)
 static json_t *encode_state(const struct sandbox *s)
 {
     const char *status = docker_status(s);
-    struct sandbox_facts f;
+    struct sandbox_info f;
     json_t *root, *check;
 
-    sandbox_get_facts(s, &f);
+    sandbox_get_info(s, &f);
     root = json_pack(
         "{s:s, s:b, s:b, s:b, s:b, s:b, s:i, s:i, s:s, s:o, s:o}", "Status", status, "Running",
         (int)docker_is_running(s), "Paused", strcmp(status, "paused") == 0, "Restarting",
@@ -259,7 +259,7 @@ static json_t *encode_endpoint(const char *network, const struct sandbox *s,
     char id[DOCKER_ID_LEN + 1];
     char ip[NET_ADDR_TEXT_MAX], gateway[NET_ADDR_TEXT_MAX];
 
-    address_text(net != NULL ? &net->box4 : NULL, ip);
+    address_text(net != NULL ? &net->sandbox4 : NULL, ip);
     address_text(net != NULL ? &net->gateway4 : NULL, gateway);
     docker_network_id(network, id);
     return json_pack("{s:n, s:n, s:o, s:s, s:s, s:s, s:s, s:i, s:s, s:s, s:i, s:n, s:n}",
@@ -273,9 +273,9 @@ static json_t *encode_networks(const struct sandbox *s, json_t *kept)
 {
     const struct spec *spec = sandbox_spec(s);
     const char *mode = network_mode(spec, kept);
-    struct sandbox_facts f;
+    struct sandbox_info f;
 
-    sandbox_get_facts(s, &f);
+    sandbox_get_info(s, &f);
     if (strncmp(mode, "container:", 10) == 0)
         return json_object();
     /* the name, even if create used its id */
@@ -286,10 +286,10 @@ static json_t *encode_networks(const struct sandbox *s, json_t *kept)
 static json_t *encode_network_settings(const struct sandbox *s, json_t *kept)
 {
     char ip[NET_ADDR_TEXT_MAX], gateway[NET_ADDR_TEXT_MAX];
-    struct sandbox_facts f;
+    struct sandbox_info f;
 
-    sandbox_get_facts(s, &f);
-    address_text(f.net != NULL ? &f.net->box4 : NULL, ip);
+    sandbox_get_info(s, &f);
+    address_text(f.net != NULL ? &f.net->sandbox4 : NULL, ip);
     address_text(f.net != NULL ? &f.net->gateway4 : NULL, gateway);
     return json_pack("{s:s, s:s, s:s, s:o, s:s, s:s, s:i, s:s, s:o}", "Bridge", "", "SandboxID", "",
                      "SandboxKey", "", "Ports",
@@ -424,11 +424,11 @@ json_t *docker_container(const struct sandbox *s)
     const struct spec *spec = sandbox_spec(s);
     auto_ptr(json_decref) json_t *kept = docker_kept(spec);
     char id[DOCKER_ID_LEN + 1];
-    struct sandbox_facts f;
+    struct sandbox_info f;
     json_t *root;
 
     docker_id(sandbox_id(s), id);
-    sandbox_get_facts(s, &f);
+    sandbox_get_info(s, &f);
     root = json_pack("{s:s, s:o, s:o, s:s, s:o, s:i, s:s, s:s, s:o, s:o}", "Id", id, "Created",
                      docker_time(f.created_ms), "State", encode_state(s), "Image",
                      spec != NULL && spec->image_id != NULL ? spec->image_id : "", "Name",
@@ -503,11 +503,11 @@ json_t *docker_container_line(const struct sandbox *s)
     const struct spec *spec = sandbox_spec(s);
     auto_ptr(json_decref) json_t *kept = docker_kept(spec);
     char id[DOCKER_ID_LEN + 1], status[STATUS_MAX];
-    struct sandbox_facts f;
+    struct sandbox_info f;
 
     docker_id(sandbox_id(s), id);
     status_text(s, status);
-    sandbox_get_facts(s, &f);
+    sandbox_get_info(s, &f);
     return json_pack("{s:s, s:[o], s:s, s:s, s:o, s:I, s:o, s:o, s:s, s:s, s:{s:s}, s:{s:o}, s:o}",
                      "Id", id, "Names", encode_name(s), "Image", docker_image_name(s, kept),
                      "ImageID", spec != NULL && spec->image_id != NULL ? spec->image_id : "",

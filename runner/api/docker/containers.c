@@ -47,13 +47,13 @@ static const char *const known_filters[] = {"ancestor", "before", "exited",  "id
 
 static bool matches_exited(const struct sandbox *s, const struct filters *f)
 {
-    struct sandbox_facts facts;
+    struct sandbox_info info;
     char code[16];
 
     if (filters_get(f, "exited", 0) == NULL)
         return true;
-    sandbox_get_facts(s, &facts);
-    (void)snprintf(code, sizeof(code), "%d", facts.exit_code);
+    sandbox_get_info(s, &info);
+    (void)snprintf(code, sizeof(code), "%d", info.exit_code);
     return strcmp(docker_status(s), "exited") == 0 && filters_match(f, "exited", code);
 }
 
@@ -101,25 +101,25 @@ static int matches_order(struct http_request *req, const struct sandbox *s, cons
                          struct err *err)
 {
     const char *before = filters_get(f, "before", 0), *since = filters_get(f, "since", 0);
-    struct sandbox_facts facts, other;
+    struct sandbox_info info, other;
     struct sandbox *than;
     int r;
 
-    sandbox_get_facts(s, &facts);
+    sandbox_get_info(s, &info);
     if (before != NULL) {
         r = docker_lookup(req, before, &than, err);
         if (r < 0)
             return r;
-        sandbox_get_facts(than, &other);
-        if (facts.created_ms >= other.created_ms)
+        sandbox_get_info(than, &other);
+        if (info.created_ms >= other.created_ms)
             return 0;
     }
     if (since != NULL) {
         r = docker_lookup(req, since, &than, err);
         if (r < 0)
             return r;
-        sandbox_get_facts(than, &other);
-        if (facts.created_ms <= other.created_ms)
+        sandbox_get_info(than, &other);
+        if (info.created_ms <= other.created_ms)
             return 0;
     }
     return 1;
@@ -146,9 +146,9 @@ static int containers_collect(struct http_request *req, const struct list_query 
                filters_get(f, "exited", 0) != NULL;
     int r;
 
-    for (struct sandbox *s = sandbox_first(native_supervisor(req)); s != NULL;
+    for (struct sandbox *s = sandbox_first(api_supervisor(req)); s != NULL;
          s = sandbox_next(s)) {
-        if ((!all && !docker_is_running(s)) || !container_matches(s, f) || !native_may_use(req, s))
+        if ((!all && !docker_is_running(s)) || !container_matches(s, f) || !api_may_use(req, s))
             continue;
         r = matches_order(req, s, f, err);
         if (r < 0)
@@ -241,7 +241,7 @@ static void delete_container(struct http_request *req)
 {
     struct sandbox *s = docker_sandbox(req);
     struct remove_query q = {0};
-    struct native_call *call;
+    struct api_call *call;
     struct err err = ERR_NONE;
     int r;
 
@@ -256,9 +256,9 @@ static void delete_container(struct http_request *req)
         reply_error(req, &err);
         return;
     }
-    call = native_call_new(req, s);
-    if (call != NULL && sandbox_remove(s, true, native_done_empty, call, &err) < 0)
-        native_call_fail(call, &err);
+    call = api_call_new(req, s);
+    if (call != NULL && sandbox_remove(s, true, api_done_empty, call, &err) < 0)
+        api_call_fail(call, &err);
 }
 
 /* ---- prune ---- */
@@ -293,12 +293,12 @@ static bool container_is_prunable(struct http_request *req, const struct sandbox
 
     return (strcmp(status, "exited") == 0 || strcmp(status, "dead") == 0 ||
             strcmp(status, "created") == 0) &&
-           filters_match_labels(f, spec != NULL ? spec->labels : NULL) && native_may_use(req, s);
+           filters_match_labels(f, spec != NULL ? spec->labels : NULL) && api_may_use(req, s);
 }
 
 static void prune_start(struct container_prune *p, const struct filters *f)
 {
-    struct supervisor *sup = native_supervisor(p->req);
+    struct supervisor *sup = api_supervisor(p->req);
 
     for (struct sandbox *s = sandbox_first(sup), *next; s != NULL; s = next) {
         char id[DOCKER_ID_LEN + 1];

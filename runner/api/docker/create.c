@@ -54,7 +54,7 @@ struct creating {
     bool translated;      /* errors refer to the translated spec */
     bool loopback;        /* ports without host address are published on loopback */
     char name[DOCKER_NAME_MAX + 1];
-    char id[NATIVE_ID_MAX + 1]; /* set once the sandbox is made */
+    char id[API_ID_MAX + 1]; /* set once the sandbox is made */
 };
 
 static void creating_free(struct creating *c)
@@ -92,7 +92,7 @@ static bool client_may_have(struct http_request *req, const char *policy)
 {
     const struct client_policy *clients = native_of(req)->config.clients;
 
-    if (native_is_owner(req))
+    if (api_is_owner(req))
         return true;
     for (char **p = clients != NULL ? clients->policies : NULL; p != NULL && *p != NULL; p++)
         if (strcmp(*p, policy) == 0)
@@ -170,7 +170,7 @@ static int creating_name_network(struct creating *c, struct err *err)
     json_t *network, *dns = json_object_get(c->body.kept, "dns");
     int r;
 
-    if (c->body.network != NULL && !native_networks_allowed(c->req))
+    if (c->body.network != NULL && !api_networks_allowed(c->req))
         return err_set(err, -EPERM,
                        "HostConfig.NetworkMode: the client policy allows no shared networks");
     r = creating_find_network(c, name, err);
@@ -180,7 +180,7 @@ static int creating_name_network(struct creating *c, struct err *err)
                     "made");
     if (r < 0 || name[0] == '\0')
         return r;
-    entry = network_find(native_supervisor(c->req), name);
+    entry = network_find(api_supervisor(c->req), name);
     /* Like in Docker, a named network also has internet access. */
     network = json_pack("{s:s, s:s, s:o}", "name", name, "mode",
                         entry != NULL && network_is_internal(entry) ? "none" : "internet",
@@ -218,7 +218,7 @@ static int creating_take_net_admin(struct creating *c, struct err *err)
                        add);
     c->body.policy = POLICY_NET;
     r = docker_own_sidecar_take(&c->body, err);
-    if (r == 1 && !native_is_owner(c->req))
+    if (r == 1 && !api_is_owner(c->req))
         return err_set(err, -EPERM,
                        "Cmd: --http-egress-port: a port of the host's loopback is reached by "
                        "sidecars of the daemon's owner alone");
@@ -269,7 +269,7 @@ static int creating_put_rest(struct creating *c, bool builtin, struct err *err)
 
     if (policy == NULL)
         policy = client_may_have(c->req, POLICY_DEFAULT) ? POLICY_DEFAULT : POLICY_STRICTER;
-    p = supervisor_policy(native_supervisor(c->req), policy);
+    p = supervisor_policy(api_supervisor(c->req), policy);
     r = p != NULL ? create_check_caps(&c->body, policy, p->capabilities, err) : 0;
     if (r < 0)
         return r;
@@ -334,7 +334,7 @@ static void on_sandbox_created(void *data, int r, const struct err *err)
 
 static void creating_name_taken(const struct creating *c, struct err *err)
 {
-    struct sandbox *other = sandbox_find(native_supervisor(c->req), c->name);
+    struct sandbox *other = sandbox_find(api_supervisor(c->req), c->name);
     char id[DOCKER_ID_LEN + 1] = "";
 
     if (other != NULL)
@@ -350,10 +350,10 @@ static void creating_make(struct creating *c)
     const struct caller creator = native_caller(c->req);
     struct sandbox *s = NULL;
     struct err err = ERR_NONE;
-    int r = native_check_spec(c->req, c->spec, &err);
+    int r = api_check_spec(c->req, c->spec, &err);
 
     if (r == 0)
-        r = sandbox_create(native_supervisor(c->req), c->spec, &creator, false, on_sandbox_created,
+        r = sandbox_create(api_supervisor(c->req), c->spec, &creator, false, on_sandbox_created,
                            c, &s, &err);
     if (r == -EEXIST)
         creating_name_taken(c, &err);

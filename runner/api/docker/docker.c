@@ -89,7 +89,7 @@ size_t docker_route_sets(struct native *native, struct route_set *sets)
         sets[count] = (struct route_set){
             .routes = docker_tables[count],
             .context = native,
-            .admit = docker_tables[count] == docker_ping_routes ? native_admit : docker_admit,
+            .admit = docker_tables[count] == docker_ping_routes ? api_admit : docker_admit,
             .version_prefix = true,
             .failure = docker_failure};
     sets[count] = (struct route_set){0};

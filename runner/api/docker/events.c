@@ -100,7 +100,7 @@ static void stream_end(struct docker_event_stream *st)
     st->dead = true;
     if (st->subscribed)
         events_unsubscribe(supervisor_events(st->native->config.supervisor), &st->reader);
-    native_watcher_drop(st->native);
+    api_watcher_drop(st->native);
     uv_close((uv_handle_t *)&st->timer, on_timer_closed);
 }
 
@@ -116,8 +116,8 @@ static bool stream_may_see(const struct docker_event_stream *st, const struct ev
                            const struct sandbox *s)
 {
     if (s != NULL)
-        return native_may_use(st->req, s);
-    return native_is_owner(st->req) ||
+        return api_may_use(st->req, s);
+    return api_is_owner(st->req) ||
            (e->maker >= 0 && e->maker == (int64_t)http_peer(st->req)->uid);
 }
 
@@ -263,11 +263,11 @@ static void get_events(struct http_request *req)
     struct err err = ERR_NONE;
     int64_t left;
 
-    if (!native_watcher_take(req))
+    if (!api_watcher_take(req))
         return;
     st = calloc(1, sizeof(*st));
     if (st == NULL || stream_read_query(req, st, &err) < 0) {
-        native_watcher_drop(native_of(req));
+        api_watcher_drop(native_of(req));
         if (st == NULL)
             (void)err_errno(&err, -ENOMEM, "events");
         free(st);

@@ -37,7 +37,7 @@ struct exec_record {
     struct exec_record *next, **link; /* in all->records */
     struct docker_execs *all;
     char id[DOCKER_ID_LEN + 1];
-    char sandbox[NATIVE_ID_MAX + 1];
+    char sandbox[API_ID_MAX + 1];
     int64_t uid;       /* of the creator */
     struct spec *spec; /* owned: argv, env, cwd, user */
     bool tty, in, out, errors;
@@ -217,13 +217,13 @@ static int sandbox_check_runs(const struct sandbox *s, struct err *err)
 static int execs_check_room(struct http_request *req, struct err *err)
 {
     struct docker_execs *all = execs_of(req);
-    const unsigned max = supervisor_limits(native_supervisor(req))->docker_execs;
+    const unsigned max = supervisor_limits(api_supervisor(req))->docker_execs;
     const int64_t uid = http_peer(req)->uid;
     unsigned own = 0;
 
     /* Other users than the owner get a quarter each, so that they cannot displace other users'
      * execs. */
-    for (const struct exec_record *x = all->records.first; x != NULL && !native_is_owner(req);
+    for (const struct exec_record *x = all->records.first; x != NULL && !api_is_owner(req);
          x = x->next)
         own += x->uid == uid;
     if (own > max / 4 ? execs_make_room(all, uid)
@@ -296,10 +296,10 @@ static struct exec_record *exec_requested(struct http_request *req, struct sandb
     struct exec_record *x;
 
     x = execs_find(execs_of(req), id);
-    *ret = x != NULL ? sandbox_find(native_supervisor(req), x->sandbox) : NULL;
+    *ret = x != NULL ? sandbox_find(api_supervisor(req), x->sandbox) : NULL;
     if (*ret == NULL || strcmp(sandbox_id(*ret), x->sandbox) != 0)
         (void)err_set(&err, -ENOENT, "No such exec instance: %.128s", id);
-    else if (native_check_use(req, *ret, &err) == 0)
+    else if (api_check_use(req, *ret, &err) == 0)
         return x;
     reply_error(req, &err);
     return NULL;

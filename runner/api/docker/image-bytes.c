@@ -180,7 +180,7 @@ void docker_post_load(struct http_request *req)
     struct err err = ERR_NONE;
     int r;
 
-    if (!native_may_load(req))
+    if (!api_may_load(req))
         return;
     r = http_query_known(req, load_fields, &q, &err);
     if (r == 0)
@@ -223,7 +223,7 @@ static void import_image(struct http_request *req, const struct image_create_que
     struct err err = ERR_NONE;
     struct docker_loading *l;
 
-    if (!native_may_load(req))
+    if (!api_may_load(req))
         return;
     if (q->platform != NULL && q->platform[0] != '\0') {
         reply_errorf(req, -EOPNOTSUPP, "platform: what is imported is of this host's");
@@ -459,20 +459,20 @@ void docker_get_save_one(struct http_request *req)
 /* GET /containers/{id}/export */
 void docker_get_export(struct http_request *req)
 {
-    struct sandbox *box = docker_sandbox(req);
+    struct sandbox *sb = docker_sandbox(req);
     struct docker_saving *s;
     struct err err = ERR_NONE;
 
-    if (box == NULL)
+    if (sb == NULL)
         return;
-    if (native_check_intact(box, &err) < 0) {
+    if (api_check_intact(sb, &err) < 0) {
         reply_error(req, &err);
         return;
     }
     s = saving_new(req);
     if (s != NULL)
         saving_begun(s,
-                     images_export_sandbox(native_images(req), sandbox_id(box), sandbox_spec(box),
+                     images_export_sandbox(native_images(req), sandbox_id(sb), sandbox_spec(sb),
                                            &save_events, s, &s->save, &err),
                      &err);
 }

@@ -251,7 +251,7 @@ static void post_image_tag(struct http_request *req)
     struct err err = ERR_NONE;
     int r;
 
-    if (!native_may_load(req))
+    if (!api_may_load(req))
         return;
     r = http_query_known(req, tag_fields, &q, &err);
     if (r == 0) {
@@ -311,7 +311,7 @@ static void delete_image(struct http_request *req)
     struct err err = ERR_NONE;
     int r;
 
-    if (!native_may_remove(req))
+    if (!api_may_remove(req))
         return;
     r = http_query_known(req, remove_fields, &q, &err);
     if (r == 0 && q.platforms != NULL)
@@ -351,7 +351,7 @@ static void post_images_prune(struct http_request *req)
     const char *dangling;
     int r;
 
-    if (!native_may_remove(req))
+    if (!api_may_remove(req))
         return;
     r = http_query_known(req, list_fields, &q, &err);
     if (r == 0)

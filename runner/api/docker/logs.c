@@ -102,7 +102,7 @@ static void follower_free(struct follower *f)
 {
     console_unwatch(&f->watcher);
     if (f->w.follow)
-        native_watcher_drop(f->native);
+        api_watcher_drop(f->native);
     sandbox_unref(f->s);
     free(f);
 }
@@ -204,12 +204,12 @@ static struct follower *follower_new(struct http_request *req, struct sandbox *s
 {
     struct follower *f;
 
-    if (w->follow && !native_watcher_take(req))
+    if (w->follow && !api_watcher_take(req))
         return NULL;
     f = calloc(1, sizeof(*f));
     if (f == NULL) {
         if (w->follow)
-            native_watcher_drop(native_of(req));
+            api_watcher_drop(native_of(req));
         reply_errorf(req, -ENOMEM, "out of memory");
         return NULL;
     }

@@ -36,18 +36,18 @@ static json_t *encode_members(struct http_request *req, const char *name)
 {
     json_t *object = json_object();
 
-    for (struct sandbox *s = sandbox_first(native_supervisor(req)); s != NULL && object != NULL;
+    for (struct sandbox *s = sandbox_first(api_supervisor(req)); s != NULL && object != NULL;
          s = sandbox_next(s)) {
         char id[DOCKER_ID_LEN + 1], address[NET_ADDR_TEXT_MAX], ip[NET_ADDR_TEXT_MAX + 4] = "";
-        struct sandbox_facts f;
+        struct sandbox_info f;
 
         if (strcmp(docker_network(sandbox_spec(s)), name) != 0 || !docker_is_running(s) ||
-            !native_may_use(req, s))
+            !api_may_use(req, s))
             continue;
         docker_id(sandbox_id(s), id);
-        sandbox_get_facts(s, &f);
+        sandbox_get_info(s, &f);
         if (f.net != NULL) {
-            net_addr_format(&f.net->box4, address);
+            net_addr_format(&f.net->sandbox4, address);
             (void)snprintf(ip, sizeof(ip), "%s/32", address);
         }
         (void)docker_put(object, id,
@@ -70,7 +70,7 @@ void docker_network_id(const char *name, char ret[DOCKER_ID_LEN + 1])
 /* entry NULL: predefined, or not created explicitly. */
 static json_t *encode_network(struct http_request *req, const char *name, bool whole)
 {
-    const struct network_entry *entry = network_find(native_supervisor(req), name);
+    const struct network_entry *entry = network_find(api_supervisor(req), name);
     bool bridge = strcmp(name, "bridge") == 0;
     char id[DOCKER_ID_LEN + 1];
     json_t *config, *root;
@@ -104,8 +104,8 @@ typedef bool network_fn(struct http_request *req, const char *name, void *data);
 static bool sandbox_is_first_with(struct http_request *req, const struct sandbox *s,
                                   const char *name)
 {
-    for (struct sandbox *p = sandbox_first(native_supervisor(req)); p != s; p = sandbox_next(p))
-        if (strcmp(docker_network(sandbox_spec(p)), name) == 0 && native_may_use(req, p))
+    for (struct sandbox *p = sandbox_first(api_supervisor(req)); p != s; p = sandbox_next(p))
+        if (strcmp(docker_network(sandbox_spec(p)), name) == 0 && api_may_use(req, p))
             return false;
     return true;
 }
@@ -113,7 +113,7 @@ static bool sandbox_is_first_with(struct http_request *req, const struct sandbox
 static bool networks_each(struct http_request *req, network_fn *fn, void *data)
 {
     const struct caller who = native_caller(req);
-    struct supervisor *sup = native_supervisor(req);
+    struct supervisor *sup = api_supervisor(req);
 
     if (fn(req, "bridge", data) || fn(req, "none", data))
         return true;
@@ -126,7 +126,7 @@ static bool networks_each(struct http_request *req, network_fn *fn, void *data)
         const char *name = docker_network(sandbox_spec(s));
 
         if (name[0] != '\0' && !name_is_builtin(name) && network_find(sup, name) == NULL &&
-            native_may_use(req, s) && sandbox_is_first_with(req, s, name) && fn(req, name, data))
+            api_may_use(req, s) && sandbox_is_first_with(req, s, name) && fn(req, name, data))
             return true;
     }
     return false;
@@ -199,10 +199,10 @@ struct docker_network_listing {
 
 static bool network_matches(struct http_request *req, const struct filters *f, const char *name)
 {
-    const struct network_entry *entry = network_find(native_supervisor(req), name);
+    const struct network_entry *entry = network_find(api_supervisor(req), name);
     const char *dangling = filters_get(f, "dangling", 0);
     char id[DOCKER_ID_LEN + 1];
-    bool unused = !name_is_builtin(name) && network_users(native_supervisor(req), name, NULL) == 0;
+    bool unused = !name_is_builtin(name) && network_users(api_supervisor(req), name, NULL) == 0;
 
     docker_network_id(name, id);
     return filters_match_part(f, "name", name) &&
@@ -340,7 +340,7 @@ static int network_create_from_body(struct http_request *req, struct err *err)
     const struct caller who = native_caller(req);
     auto_ptr(json_decref) json_t *root = NULL;
     struct network_body b = {0};
-    struct network_wish wish = {0};
+    struct network_params params = {0};
     struct network_entry *made;
     char id[DOCKER_ID_LEN + 1];
     char **labels = NULL;
@@ -354,8 +354,8 @@ static int network_create_from_body(struct http_request *req, struct err *err)
     if (r == 0)
         r = docker_label_strings(b.labels, &labels, err);
     if (r == 0) {
-        wish = (struct network_wish){.name = b.name, .labels = labels, .internal = b.internal};
-        r = network_create(native_supervisor(req), &wish, &who, &made, err);
+        params = (struct network_params){.name = b.name, .labels = labels, .internal = b.internal};
+        r = network_create(api_supervisor(req), &params, &who, &made, err);
     }
     json_strings_free(labels);
     if (r < 0)
@@ -369,7 +369,7 @@ static void post_network_create(struct http_request *req)
 {
     struct err err = ERR_NONE;
 
-    if (native_may_have_networks(req) && network_create_from_body(req, &err) < 0)
+    if (api_may_have_networks(req) && network_create_from_body(req, &err) < 0)
         reply_error(req, &err);
 }
 
@@ -385,7 +385,7 @@ static int network_find_removable(struct http_request *req, struct network_entry
         return r;
     if (name_is_builtin(name))
         return err_set(err, -EPERM, "%s is a pre-defined network and cannot be removed", name);
-    *ret = network_find(native_supervisor(req), name);
+    *ret = network_find(api_supervisor(req), name);
     if (*ret == NULL)
         return err_set(err, -EPERM,
                        "network %s was made by nobody: it goes with the last container that names "
@@ -399,7 +399,7 @@ static void delete_network(struct http_request *req)
     struct network_entry *n = NULL;
     struct err err = ERR_NONE;
 
-    if (!native_may_have_networks(req))
+    if (!api_may_have_networks(req))
         return;
     if (network_find_removable(req, &n, &err) < 0 || network_remove(n, &err) < 0)
         reply_error(req, &err);
@@ -417,7 +417,7 @@ static void post_networks_prune(struct http_request *req)
     json_t *gone;
     int r;
 
-    if (!native_may_have_networks(req))
+    if (!api_may_have_networks(req))
         return;
     r = http_query_known(req, fields, &q, &err);
     if (r == 0)
@@ -427,13 +427,13 @@ static void post_networks_prune(struct http_request *req)
         return;
     }
     gone = json_array();
-    for (struct network_entry *n = network_first(native_supervisor(req)), *next; n != NULL;
+    for (struct network_entry *n = network_first(api_supervisor(req)), *next; n != NULL;
          n = next) {
         json_t *name = json_string(network_name(n));
 
         next = network_next(n);
         if (network_may_use(n, &who) && filters_match_labels(f, network_labels(n)) &&
-            network_users(native_supervisor(req), network_name(n), NULL) == 0 &&
+            network_users(api_supervisor(req), network_name(n), NULL) == 0 &&
             network_remove(n, NULL) == 0)
             (void)json_array_append(gone, name);
         json_decref(name);

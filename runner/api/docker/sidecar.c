@@ -152,7 +152,7 @@ static bool spec_map_host_gateway(json_t *spec)
         size_t len = strlen(text), at = len - (sizeof(host) - 1);
 
         if (len > sizeof(host) - 1 && strcmp(text + at, host) == 0)
-            element = json_sprintf("%.*s:" DOOR_ADDRESS, (int)at, text);
+            element = json_sprintf("%.*s:" LOOPBACK_FORWARD_ADDRESS, (int)at, text);
         else
             element = json_incref(element);
         if (json_array_append_new(own, element) < 0) {
@@ -306,7 +306,7 @@ static void on_door_open(void *data, int r, const struct err *err)
     starting_done(st, r, err);
 }
 
-static void on_door_moved(struct sandbox *s, uint16_t port)
+static void on_loopback_forward_moved(struct sandbox *s, uint16_t port)
 {
     struct err err = ERR_NONE;
 
@@ -315,15 +315,15 @@ static void on_door_moved(struct sandbox *s, uint16_t port)
                  err.msg);
 }
 
-static int sidecar_open_door(struct sandbox *s, door_cb *cb, void *data, struct err *err)
+static int sidecar_open_door(struct sandbox *s, loopback_forward_cb *cb, void *data, struct err *err)
 {
     auto_ptr(json_decref) json_t *kept = docker_kept(sandbox_spec(s));
     const json_t *port = json_object_get(json_object_get(kept, OWN), "egressPort");
-    const struct door_config config = {.port = (uint16_t)json_integer_value(port),
+    const struct loopback_forward_config config = {.port = (uint16_t)json_integer_value(port),
                                        .ingress = SIDECAR_INGRESS_PORT,
-                                       .moved = on_door_moved};
+                                       .moved = on_loopback_forward_moved};
 
-    return door_open(s, &config, cb, data, err);
+    return loopback_forward_open(s, &config, cb, data, err);
 }
 
 static void on_own_sidecar_init(void *data, int r, const struct err *err)

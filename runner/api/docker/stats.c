@@ -63,7 +63,7 @@ static void stats_close(struct docker_stats *st)
     if (st->closing || st->asking)
         return; /* on_sandbox_stats closes it */
     st->closing = true;
-    native_watcher_drop(st->native);
+    api_watcher_drop(st->native);
     uv_close((uv_handle_t *)&st->timer, on_stats_timer_closed);
 }
 
@@ -168,11 +168,11 @@ void docker_get_stats(struct http_request *req)
         reply_error(req, &err);
         return;
     }
-    if (!native_watcher_take(req))
+    if (!api_watcher_take(req))
         return;
     st = calloc(1, sizeof(*st));
     if (st == NULL) {
-        native_watcher_drop(native_of(req));
+        api_watcher_drop(native_of(req));
         reply_errorf(req, -ENOMEM, "out of memory");
         return;
     }

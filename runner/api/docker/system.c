@@ -69,9 +69,9 @@ static struct counts count_containers(struct http_request *req)
 {
     struct counts c = {0};
 
-    for (struct sandbox *s = sandbox_first(native_supervisor(req)); s != NULL;
+    for (struct sandbox *s = sandbox_first(api_supervisor(req)); s != NULL;
          s = sandbox_next(s)) {
-        if (!native_may_use(req, s))
+        if (!api_may_use(req, s))
             continue;
         c.all++;
         c.running += strcmp(docker_status(s), "running") == 0;

@@ -59,7 +59,7 @@ static json_t *count_image_uses(struct http_request *req)
 {
     json_t *uses = json_object();
 
-    for (struct sandbox *s = sandbox_first(native_supervisor(req)); s != NULL;
+    for (struct sandbox *s = sandbox_first(api_supervisor(req)); s != NULL;
          s = sandbox_next(s)) {
         const struct spec *spec = sandbox_spec(s);
 
@@ -92,8 +92,8 @@ static json_t *encode_containers(struct http_request *req)
 {
     json_t *list = json_array();
 
-    for (struct sandbox *s = sandbox_first(native_supervisor(req)); s != NULL; s = sandbox_next(s))
-        if (native_may_use(req, s))
+    for (struct sandbox *s = sandbox_first(api_supervisor(req)); s != NULL; s = sandbox_next(s))
+        if (api_may_use(req, s))
             (void)json_array_append_new(list, docker_container_line(s));
     return list;
 }
@@ -104,9 +104,9 @@ static json_t *encode_volumes(struct http_request *req)
     json_t *list = json_array();
     struct sandbox *first;
 
-    if (!native_volumes_allowed(req))
+    if (!api_volumes_allowed(req))
         return list;
-    for (struct volume_entry *v = volume_first(native_supervisor(req)); v != NULL;
+    for (struct volume_entry *v = volume_first(api_supervisor(req)); v != NULL;
          v = volume_next(v)) {
         json_t *line;
 

@@ -34,11 +34,11 @@ enum {
 /* Docker's clients derive the exit status from these words. */
 static void start_explain_failure(const struct sandbox *s, const struct err *why, struct err *ret)
 {
-    struct sandbox_facts f;
+    struct sandbox_info f;
     const struct spec *spec = sandbox_spec(s);
     const char *command = spec != NULL && spec->argv[0] != NULL ? spec->argv[0] : "";
 
-    sandbox_get_facts(s, &f);
+    sandbox_get_info(s, &f);
     if (f.exit_code == STATUS_NOT_FOUND)
         (void)err_set(ret, -EINVAL, "exec: \"%.128s\": no such file or directory: %s", command,
                       why->msg);
@@ -53,19 +53,19 @@ static void start_explain_failure(const struct sandbox *s, const struct err *why
 
 static void on_container_started(void *data, int r, const struct err *err)
 {
-    struct native_call *call = data;
-    struct sandbox *s = native_call_sandbox(call);
+    struct api_call *call = data;
+    struct sandbox *s = api_call_sandbox(call);
     struct err own = ERR_NONE;
 
     if (r < 0 && s != NULL && err != NULL && err->code < 0) {
         start_explain_failure(s, err, &own);
-        native_call_fail(call, &own);
+        api_call_fail(call, &own);
         return;
     }
-    native_done_empty(call, r, err);
+    api_done_empty(call, r, err);
 }
 
-static int container_begin(struct sandbox *s, struct native_call *call, struct err *err)
+static int container_begin(struct sandbox *s, struct api_call *call, struct err *err)
 {
     return docker_is_own_sidecar(s) ? docker_own_sidecar_start(s, on_container_started, call, err)
                                     : sandbox_start(s, on_container_started, call, err);
@@ -74,8 +74,8 @@ static int container_begin(struct sandbox *s, struct native_call *call, struct e
 /* The clean-up of the last run has ended. */
 static void on_last_run_settled(void *data, int r, const struct err *err)
 {
-    struct native_call *call = data;
-    struct sandbox *s = native_call_sandbox(call);
+    struct api_call *call = data;
+    struct sandbox *s = api_call_sandbox(call);
     struct err own = ERR_NONE;
 
     (void)r;
@@ -84,10 +84,10 @@ static void on_last_run_settled(void *data, int r, const struct err *err)
         (void)err_set(&own, -ENOENT, "No such container: %s", call->id);
     else if (container_begin(s, call, &own) == 0)
         return;
-    native_call_fail(call, &own);
+    api_call_fail(call, &own);
 }
 
-static int container_start(struct sandbox *s, struct native_call *call, struct err *err)
+static int container_start(struct sandbox *s, struct api_call *call, struct err *err)
 {
     if (docker_is_sidecar(s))
         return docker_sidecar_start(s, on_container_started, call, err);
@@ -132,7 +132,7 @@ void docker_post_start(struct http_request *req)
 {
     struct sandbox *s = docker_sandbox(req);
     struct start_query q = {0};
-    struct native_call *call;
+    struct api_call *call;
     struct err err = ERR_NONE;
     int r;
 
@@ -151,9 +151,9 @@ void docker_post_start(struct http_request *req)
         reply_empty(req, 304);
         return;
     }
-    call = native_call_new(req, s);
+    call = api_call_new(req, s);
     if (call != NULL && container_start(s, call, &err) < 0)
-        native_call_fail(call, &err);
+        api_call_fail(call, &err);
 }
 
 /* ---- stop, restart ---- */
@@ -201,7 +201,7 @@ void docker_post_stop(struct http_request *req)
 {
     struct sandbox *s = docker_sandbox(req);
     struct stop_query q = {0};
-    struct native_call *call;
+    struct api_call *call;
     struct err err = ERR_NONE;
 
     if (s == NULL)
@@ -219,16 +219,16 @@ void docker_post_stop(struct http_request *req)
         reply_empty(req, 204);
         return;
     }
-    call = native_call_new(req, s);
-    if (call != NULL && sandbox_stop_by(s, q.signo, stop_ms(&q), native_done_empty, call, &err) < 0)
-        native_call_fail(call, &err);
+    call = api_call_new(req, s);
+    if (call != NULL && sandbox_stop_by(s, q.signo, stop_ms(&q), api_done_empty, call, &err) < 0)
+        api_call_fail(call, &err);
 }
 
 void docker_post_restart(struct http_request *req)
 {
     struct sandbox *s = docker_sandbox(req);
     struct stop_query q = {0};
-    struct native_call *call;
+    struct api_call *call;
     struct err err = ERR_NONE;
     int r;
 
@@ -238,14 +238,14 @@ void docker_post_restart(struct http_request *req)
         reply_error(req, &err);
         return;
     }
-    call = native_call_new(req, s);
+    call = api_call_new(req, s);
     if (call == NULL)
         return;
     r = docker_is_sidecar(s)
             ? docker_sidecar_start(s, on_container_started, call, &err)
             : sandbox_restart_by(s, q.signo, stop_ms(&q), on_container_started, call, &err);
     if (r < 0)
-        native_call_fail(call, &err);
+        api_call_fail(call, &err);
 }
 
 /* ---- kill ---- */
@@ -273,11 +273,11 @@ static int container_check_running(const struct sandbox *s, const char *what, st
 /* Like in Docker a killed container is not restarted, and the reply follows its end. */
 static void container_kill(struct http_request *req, struct sandbox *s)
 {
-    struct native_call *call = native_call_new(req, s);
+    struct api_call *call = api_call_new(req, s);
     struct err err = ERR_NONE;
 
-    if (call != NULL && sandbox_stop(s, 0, native_done_empty, call, &err) < 0)
-        native_call_fail(call, &err);
+    if (call != NULL && sandbox_stop(s, 0, api_done_empty, call, &err) < 0)
+        api_call_fail(call, &err);
 }
 
 void docker_post_kill(struct http_request *req)
@@ -315,7 +315,7 @@ typedef int plain_verb(struct sandbox *s, sandbox_cb cb, void *data, struct err 
 static void run_plain_verb(struct http_request *req, plain_verb *verb)
 {
     struct sandbox *s = docker_sandbox(req);
-    struct native_call *call;
+    struct api_call *call;
     struct err err = ERR_NONE;
 
     if (s == NULL)
@@ -324,9 +324,9 @@ static void run_plain_verb(struct http_request *req, plain_verb *verb)
         reply_error(req, &err);
         return;
     }
-    call = native_call_new(req, s);
-    if (call != NULL && verb(s, native_done_empty, call, &err) < 0)
-        native_call_fail(call, &err);
+    call = api_call_new(req, s);
+    if (call != NULL && verb(s, api_done_empty, call, &err) < 0)
+        api_call_fail(call, &err);
 }
 
 void docker_post_pause(struct http_request *req)
@@ -474,7 +474,7 @@ static int container_update(struct http_request *req, struct sandbox *s, struct 
     if (r == 0)
         r = spec_patch(sandbox_spec(s), patch, &changed, err);
     if (r == 0)
-        r = native_check_spec(req, changed, err);
+        r = api_check_spec(req, changed, err);
     return r < 0 ? r : sandbox_update(s, changed, err);
 }
 

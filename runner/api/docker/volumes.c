@@ -48,9 +48,9 @@ static struct volume_entry *volume_requested(struct http_request *req)
     struct caller creator;
     struct volume_entry *v;
 
-    if (!native_may_have_volumes(req))
+    if (!api_may_have_volumes(req))
         return NULL;
-    v = volume_find(native_supervisor(req), name);
+    v = volume_find(api_supervisor(req), name);
     if (v == NULL || !volume_is_ready(v)) {
         reply_errorf(req, -ENOENT, "get %.128s: no such volume", name);
         return NULL;
@@ -95,7 +95,7 @@ static void get_volumes(struct http_request *req)
     json_t *list;
     int r;
 
-    if (!native_may_have_volumes(req))
+    if (!api_may_have_volumes(req))
         return;
     r = http_query_known(req, list_fields, &q, &err);
     if (r == 0)
@@ -106,7 +106,7 @@ static void get_volumes(struct http_request *req)
     }
     creator = native_caller(req);
     list = json_array();
-    for (struct volume_entry *v = volume_first(native_supervisor(req)); v != NULL;
+    for (struct volume_entry *v = volume_first(api_supervisor(req)); v != NULL;
          v = volume_next(v))
         if (volume_matches(v, f) && volume_may_use(v, &creator))
             (void)json_array_append_new(list, docker_volume(v));
@@ -217,7 +217,7 @@ static int volume_create_from_body(struct http_request *req, struct err *err)
     auto_ptr(json_decref) json_t *root = NULL;
     struct caller creator = native_caller(req);
     struct volume_body b = {0};
-    struct volume_wish wish = {0};
+    struct volume_params params = {0};
     struct volume_entry *v;
     char **list = NULL;
     int r;
@@ -228,16 +228,16 @@ static int volume_create_from_body(struct http_request *req, struct err *err)
     if (r == 0 && b.driver != NULL && strcmp(b.driver, "local") != 0)
         r = err_set(err, -EOPNOTSUPP, "Driver: there is only \"local\"");
     if (r == 0)
-        r = options_read_size(b.options, &wish.bytes, err);
+        r = options_read_size(b.options, &params.bytes, err);
     if (r == 0)
         r = docker_label_strings(b.labels, &list, err);
-    wish.name = b.name;
-    wish.labels = list;
-    v = r == 0 && b.name != NULL ? volume_find(native_supervisor(req), b.name) : NULL;
+    params.name = b.name;
+    params.labels = list;
+    v = r == 0 && b.name != NULL ? volume_find(api_supervisor(req), b.name) : NULL;
     if (v != NULL && volume_is_ready(v) && volume_may_use(v, &creator))
         reply_json(req, 201, docker_volume(v));
     else if (r == 0)
-        r = volume_create(native_supervisor(req), &wish, &creator, on_volume_created, req, err);
+        r = volume_create(api_supervisor(req), &params, &creator, on_volume_created, req, err);
     json_strings_free(list);
     return r;
 }
@@ -246,7 +246,7 @@ static void post_volume_create(struct http_request *req)
 {
     struct err err = ERR_NONE;
 
-    if (native_may_have_volumes(req) && volume_create_from_body(req, &err) < 0)
+    if (api_may_have_volumes(req) && volume_create_from_body(req, &err) < 0)
         reply_error(req, &err);
 }
 
@@ -275,7 +275,7 @@ static void post_volumes_prune(struct http_request *req)
     struct err err = ERR_NONE;
     int r;
 
-    if (!native_may_have_volumes(req))
+    if (!api_may_have_volumes(req))
         return;
     r = http_query_known(req, list_fields, &q, &err);
     if (r == 0)
@@ -284,7 +284,7 @@ static void post_volumes_prune(struct http_request *req)
         for (size_t i = 0; i < FILTERS_MAX && filters_get(f, "label", i) != NULL; i++)
             wanted[i] = (char *)(uintptr_t)filters_get(f, "label", i);
         creator = native_caller(req);
-        r = volume_prune(native_supervisor(req), &creator, docker_bool(filters_get(f, "all", 0)),
+        r = volume_prune(api_supervisor(req), &creator, docker_bool(filters_get(f, "all", 0)),
                          wanted, on_volumes_pruned, req, &err);
     }
     if (r < 0)

@@ -49,9 +49,9 @@ static void waiting_free(struct docker_wait *w)
 
 static int last_code(const struct sandbox *s)
 {
-    struct sandbox_facts f;
+    struct sandbox_info f;
 
-    sandbox_get_facts(s, &f);
+    sandbox_get_info(s, &f);
     return f.exit_code >= 0 ? f.exit_code : 0;
 }
 

@@ -118,7 +118,7 @@ static json_t *encode_change(enum change_kind kind, const char *path)
 void sandbox_get_changes(struct http_request *req)
 {
     static const struct changes_form form = {"{\"changes\":[", "]}", encode_change};
-    struct sandbox *s = native_sandbox(req);
+    struct sandbox *s = api_sandbox(req);
 
     if (s != NULL)
         native_changes(req, s, &form);

@@ -27,12 +27,12 @@ struct native *native_of(const struct http_request *req)
     return req->context;
 }
 
-struct supervisor *native_supervisor(const struct http_request *req)
+struct supervisor *api_supervisor(const struct http_request *req)
 {
     return native_of(req)->config.supervisor;
 }
 
-bool native_is_owner(struct http_request *req)
+bool api_is_owner(struct http_request *req)
 {
     const struct http_peer *peer = http_peer(req);
 
@@ -42,7 +42,7 @@ bool native_is_owner(struct http_request *req)
 struct caller native_caller(struct http_request *req)
 {
     return (struct caller){
-        .uid = http_peer(req)->uid, .limited = !native_is_owner(req), .fd = http_peer_fd(req)};
+        .uid = http_peer(req)->uid, .limited = !api_is_owner(req), .fd = http_peer_fd(req)};
 }
 
 static bool client_is_member(struct http_request *req)
@@ -60,9 +60,9 @@ static bool client_is_member(struct http_request *req)
     return false;
 }
 
-bool native_admit(struct http_request *req)
+bool api_admit(struct http_request *req)
 {
-    if (native_is_owner(req) || client_is_member(req))
+    if (api_is_owner(req) || client_is_member(req))
         return true;
     reply_errorf(req, -EPERM,
                  "only the owner of this daemon, root and members of the group rind "
@@ -70,7 +70,7 @@ bool native_admit(struct http_request *req)
     return false;
 }
 
-int native_check_labels(const json_t *body, struct err *err)
+int api_check_labels(const json_t *body, struct err *err)
 {
     if (json_object_get(json_object_get(body, "labels"), SPEC_LABEL_OWN) == NULL)
         return 0;
@@ -97,7 +97,7 @@ static int caller_check_handlers(const struct caller *c, const struct sandbox *s
                    sandbox_name(s));
 }
 
-int native_check_handlers(struct http_request *req, const struct sandbox *s,
+int api_check_handlers(struct http_request *req, const struct sandbox *s,
                           const struct egress_rules *rules, struct err *err)
 {
     const struct caller c = native_caller(req);
@@ -146,7 +146,7 @@ static int caller_check_spec(const struct native *native, const struct caller *c
     return r;
 }
 
-int native_check_spec(struct http_request *req, const struct spec *spec, struct err *err)
+int api_check_spec(struct http_request *req, const struct spec *spec, struct err *err)
 {
     const struct caller c = native_caller(req);
 
@@ -159,7 +159,7 @@ static bool spec_shows_directories(const struct spec *s)
     return s->volume_count > 0 || (s->rootfs != NULL && !spec_shows_host(s));
 }
 
-int native_check_intact(const struct sandbox *s, struct err *err)
+int api_check_intact(const struct sandbox *s, struct err *err)
 {
     if (sandbox_spec(s) != NULL && sandbox_get_state(s) != SANDBOX_BROKEN)
         return 0;
@@ -168,14 +168,14 @@ int native_check_intact(const struct sandbox *s, struct err *err)
 
 /* The spec of a broken sandbox may be lost. Its creator is known if the spec was readable when
  * it broke; otherwise only the owner may use it. */
-int native_check_use(struct http_request *req, const struct sandbox *s, struct err *err)
+int api_check_use(struct http_request *req, const struct sandbox *s, struct err *err)
 {
     const struct caller c = native_caller(req);
     int r;
 
     if (!c.limited)
         return 0;
-    if (!caller_made(&c, s) && native_check_intact(s, err) < 0)
+    if (!caller_made(&c, s) && api_check_intact(s, err) < 0)
         return err_set(err, -EPERM,
                        "sandbox %s: its files cannot be read: only the owner may use it",
                        sandbox_name(s));
@@ -192,24 +192,24 @@ int native_check_use(struct http_request *req, const struct sandbox *s, struct e
     return caller_check_handlers(&c, s, sandbox_spec(s)->egress, err);
 }
 
-bool native_may_use(struct http_request *req, const struct sandbox *s)
+bool api_may_use(struct http_request *req, const struct sandbox *s)
 {
-    return native_check_use(req, s, NULL) == 0;
+    return api_check_use(req, s, NULL) == 0;
 }
 
-struct sandbox *native_sandbox(struct http_request *req)
+struct sandbox *api_sandbox(struct http_request *req)
 {
     const char *id = http_param(req, "id");
     struct err err = ERR_NONE;
     struct sandbox *s;
 
-    if (sandbox_lookup(native_supervisor(req), id, &s, &err) < 0) {
+    if (sandbox_lookup(api_supervisor(req), id, &s, &err) < 0) {
         reply_error(req, &err);
         return NULL;
     }
     /* A client that may not create such a sandbox may not use one either: otherwise it would
      * gain the sandbox's rights. */
-    if (native_check_use(req, s, &err) < 0) {
+    if (api_check_use(req, s, &err) < 0) {
         reply_error(req, &err);
         return NULL;
     }
@@ -217,7 +217,7 @@ struct sandbox *native_sandbox(struct http_request *req)
     return s;
 }
 
-int native_query_force(struct http_request *req, bool *ret, struct err *err)
+int api_query_force(struct http_request *req, bool *ret, struct err *err)
 {
     static const struct query_field fields[] = {{.name = "force", .type = QUERY_BOOL}, {0}};
 
@@ -227,27 +227,27 @@ int native_query_force(struct http_request *req, bool *ret, struct err *err)
 
 /* ---- calls with a callback ---- */
 
-struct native_call *native_call_new(struct http_request *req, struct sandbox *s)
+struct api_call *api_call_new(struct http_request *req, struct sandbox *s)
 {
-    struct native_call *call = calloc(1, sizeof(*call));
+    struct api_call *call = calloc(1, sizeof(*call));
 
     if (call == NULL) {
         reply_errorf(req, -ENOMEM, "out of memory");
         return NULL;
     }
-    *call = (struct native_call){.req = req, .sup = native_supervisor(req)};
+    *call = (struct api_call){.req = req, .sup = api_supervisor(req)};
     if (s != NULL)
         (void)snprintf(call->id, sizeof(call->id), "%s", sandbox_id(s));
     req->data = call;
     return call;
 }
 
-void native_call_free(struct native_call *call)
+void api_call_free(struct api_call *call)
 {
     free(call);
 }
 
-struct sandbox *native_call_sandbox(const struct native_call *call)
+struct sandbox *api_call_sandbox(const struct api_call *call)
 {
     struct sandbox *s = sandbox_find(call->sup, call->id);
 
@@ -255,14 +255,14 @@ struct sandbox *native_call_sandbox(const struct native_call *call)
     return s != NULL && strcmp(sandbox_id(s), call->id) == 0 ? s : NULL;
 }
 
-void native_call_fail(struct native_call *call, const struct err *err)
+void api_call_fail(struct api_call *call, const struct err *err)
 {
     reply_error(call->req, err);
-    native_call_free(call);
+    api_call_free(call);
 }
 
 /* Some callbacks are called without err. */
-static void call_fail(struct native_call *call, int r, const struct err *err)
+static void call_fail(struct api_call *call, int r, const struct err *err)
 {
     struct err own = ERR_NONE;
 
@@ -270,47 +270,47 @@ static void call_fail(struct native_call *call, int r, const struct err *err)
         (void)err_errno(&own, r, "sandbox %s", call->id);
         err = &own;
     }
-    native_call_fail(call, err);
+    api_call_fail(call, err);
 }
 
-void native_done_empty(void *data, int r, const struct err *err)
+void api_done_empty(void *data, int r, const struct err *err)
 {
-    struct native_call *call = data;
+    struct api_call *call = data;
 
     if (r < 0) {
         call_fail(call, r, err);
         return;
     }
     reply_empty(call->req, 204);
-    native_call_free(call);
+    api_call_free(call);
 }
 
-void native_done_sandbox(void *data, int r, const struct err *err)
+void api_done_sandbox(void *data, int r, const struct err *err)
 {
-    struct native_call *call = data;
+    struct api_call *call = data;
     struct sandbox *s;
 
     if (r < 0) {
         call_fail(call, r, err);
         return;
     }
-    s = native_call_sandbox(call);
+    s = api_call_sandbox(call);
     if (s == NULL)
         reply_empty(call->req, 204);
     else
         reply_json(call->req, 200, sandbox_encode(s, true));
-    native_call_free(call);
+    api_call_free(call);
 }
 
 /* ---- limits ---- */
 
-bool native_watcher_take(struct http_request *req)
+bool api_watcher_take(struct http_request *req)
 {
     struct native *n = native_of(req);
     unsigned max = supervisor_limits(n->config.supervisor)->watchers;
 
     /* A quarter of the limit is reserved for the owner. */
-    if (!native_is_owner(req))
+    if (!api_is_owner(req))
         max -= max / 4;
     if (n->watchers >= max) {
         reply_errorf(req, -EUSERS, "limit maxWatchers: %u streams are open already", n->watchers);
@@ -320,14 +320,14 @@ bool native_watcher_take(struct http_request *req)
     return true;
 }
 
-void native_watcher_drop(struct native *n)
+void api_watcher_drop(struct native *n)
 {
     n->watchers--;
 }
 
 /* ---- JSON ---- */
 
-json_t *native_time(int64_t ms)
+json_t *api_time(int64_t ms)
 {
     time_t seconds = (time_t)(ms / 1000);
     char date[32], text[48];
@@ -340,7 +340,7 @@ json_t *native_time(int64_t ms)
     return json_string(text);
 }
 
-int native_labels(const struct jpair *pairs, char ***ret, struct err *err)
+int api_labels(const struct jpair *pairs, char ***ret, struct err *err)
 {
     size_t n = 0;
     char **list;

@@ -39,15 +39,15 @@ static json_t *encode_broken(struct http_request *req)
 {
     json_t *list = json_array();
 
-    for (struct sandbox *s = sandbox_first(native_supervisor(req)); s != NULL;
+    for (struct sandbox *s = sandbox_first(api_supervisor(req)); s != NULL;
          s = sandbox_next(s)) {
-        struct sandbox_facts facts;
+        struct sandbox_info info;
 
-        if (sandbox_get_state(s) != SANDBOX_BROKEN || !native_may_use(req, s))
+        if (sandbox_get_state(s) != SANDBOX_BROKEN || !api_may_use(req, s))
             continue;
-        sandbox_get_facts(s, &facts);
+        sandbox_get_info(s, &info);
         (void)json_array_append_new(list, json_pack("{s:s, s:s, s:s}", "id", sandbox_id(s), "name",
-                                                    sandbox_name(s), "error", facts.error));
+                                                    sandbox_name(s), "error", info.error));
     }
     return list;
 }

@@ -18,13 +18,13 @@
 #include "policy/egress.h"
 #include "spec/spec.h"
 
-/* Does native_sandbox, and refuses a broken sandbox; NULL: answered. */
+/* Does api_sandbox, and refuses a broken sandbox; NULL: answered. */
 static struct sandbox *egress_sandbox(struct http_request *req)
 {
-    struct sandbox *s = native_sandbox(req);
+    struct sandbox *s = api_sandbox(req);
     struct err err = ERR_NONE;
 
-    if (s == NULL || native_check_intact(s, &err) == 0)
+    if (s == NULL || api_check_intact(s, &err) == 0)
         return s;
     reply_error(req, &err);
     return NULL;
@@ -70,7 +70,7 @@ static void put_egress(struct http_request *req)
     if (r == 0)
         r = egress_from_json(root, NULL, &rules, &err);
     if (r == 0)
-        r = native_check_handlers(req, s, rules, &err);
+        r = api_check_handlers(req, s, rules, &err);
     if (r < 0) {
         egress_free(rules);
         reply_error(req, &err);

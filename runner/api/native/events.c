@@ -40,7 +40,7 @@ static const struct query_field fields[] = {
      .type = QUERY_STRING,
      .off = offsetof(struct events_query, sandbox),
      .min = 1,
-     .max = NATIVE_ID_MAX},
+     .max = API_ID_MAX},
     {.name = "type", .type = QUERY_LIST, .off = offsetof(struct events_query, types)},
     {0},
 };
@@ -52,7 +52,7 @@ struct api_event_stream {
     struct http_request *req; /* gives the peer; valid until sse_close */
     struct sse *sse;
     uint64_t last;                   /* id of the last event seen; 0: none */
-    char sandbox[NATIVE_ID_MAX + 1]; /* "" = all */
+    char sandbox[API_ID_MAX + 1]; /* "" = all */
     char types[QUERY_LIST_MAX][24];
     size_t type_count;
     bool subscribed, dead;
@@ -62,7 +62,7 @@ static void stream_end(struct api_event_stream *st)
 {
     if (st->subscribed)
         events_unsubscribe(supervisor_events(st->native->config.supervisor), &st->reader);
-    native_watcher_drop(st->native);
+    api_watcher_drop(st->native);
     sse_close(st->sse);
     free(st);
 }
@@ -80,8 +80,8 @@ static bool stream_may_see(const struct api_event_stream *st, const struct event
     struct sandbox *s = sandbox_find(st->native->config.supervisor, e->sandbox);
 
     if (s != NULL && strcmp(sandbox_id(s), e->sandbox) == 0)
-        return native_may_use(st->req, s);
-    return native_is_owner(st->req) ||
+        return api_may_use(st->req, s);
+    return api_is_owner(st->req) ||
            (e->maker >= 0 && e->maker == (int64_t)http_peer(st->req)->uid);
 }
 
@@ -106,7 +106,7 @@ static json_t *encode_event(const struct event *e)
         json_parse(e->detail, strlen(e->detail), sizeof(e->detail), &detail, NULL) < 0)
         detail = NULL;
     return json_pack("{s:I, s:o, s:s, s:s, s:s, s:o}", "id", (json_int_t)e->id, "time",
-                     native_time(e->time_ms), "type", e->type, "sandbox", e->sandbox, "name",
+                     api_time(e->time_ms), "type", e->type, "sandbox", e->sandbox, "name",
                      e->name, "detail", detail != NULL ? detail : json_object());
 }
 
@@ -224,14 +224,14 @@ static void get_events(struct http_request *req)
         reply_error(req, &err);
         return;
     }
-    if (!native_watcher_take(req))
+    if (!api_watcher_take(req))
         return;
     if (stream_new(req, &q, &st) < 0) {
-        native_watcher_drop(native_of(req));
+        api_watcher_drop(native_of(req));
         reply_errorf(req, -ENOMEM, "out of memory");
         return;
     }
-    (void)events_subscribe(supervisor_events(native_supervisor(req)), &st->reader, st->last);
+    (void)events_subscribe(supervisor_events(api_supervisor(req)), &st->reader, st->last);
     st->subscribed = true;
     if (st->dead)
         stream_end(st);

@@ -301,7 +301,7 @@ void exec_body_post(struct http_request *req, enum exec_body_kind kind,
                     int (*start)(struct http_request *req, struct sandbox *s,
                                  const struct exec_body *body, struct err *err))
 {
-    struct sandbox *s = native_sandbox(req);
+    struct sandbox *s = api_sandbox(req);
     struct err err = ERR_NONE;
     struct exec_body body;
     int r;

@@ -18,12 +18,12 @@
 #include "proto/utf8.h"
 
 enum {
-    CARRY_MAX = 3,              /* bytes of an incomplete character */
+    UTF8_TAIL_MAX = 3,              /* bytes of an incomplete character */
     EVENTS_QUEUE_MAX = 4 << 20, /* two chunks in their longest form, above SSE_PAUSE */
 };
 
-struct carry {
-    char bytes[CARRY_MAX];
+struct utf8_tail {
+    char bytes[UTF8_TAIL_MAX];
     size_t len;
 };
 
@@ -31,7 +31,7 @@ struct events_form {
     struct http_request *req;
     struct exec_io *io;
     struct sse *sse; /* NULL until it runs */
-    struct carry carry[2];
+    struct utf8_tail utf8_tail[2];
     uint64_t began;
 };
 
@@ -79,8 +79,8 @@ static int form_send_bytes(struct events_form *f, int stream, const char *bytes,
                            bool last)
 {
     /* static: the loop has one thread */
-    static char joined[EXEC_IO_CHUNK + CARRY_MAX];
-    struct carry *c = &f->carry[stream - 1];
+    static char joined[EXEC_IO_CHUNK + UTF8_TAIL_MAX];
+    struct utf8_tail *c = &f->utf8_tail[stream - 1];
     size_t tail;
 
     (void)memcpy(joined, c->bytes, c->len);

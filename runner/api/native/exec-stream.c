@@ -240,16 +240,16 @@ static json_t *form_encode_end(const struct stream_form *f)
 {
     struct exec *e = exec_io_exec(f->io);
     json_t *root = exec_encode_end(e);
-    struct sandbox_facts facts;
+    struct sandbox_info info;
 
     if (root == NULL)
         return NULL;
     (void)json_object_set_new(root, "durationMs", json_integer(exec_duration(f->began)));
     if (!f->main)
         return root;
-    sandbox_get_facts(exec_sandbox(e), &facts);
-    (void)json_object_set_new(root, "oomKilled", json_boolean(facts.oom_killed));
-    if (facts.timed_out) {
+    sandbox_get_info(exec_sandbox(e), &info);
+    (void)json_object_set_new(root, "oomKilled", json_boolean(info.oom_killed));
+    if (info.timed_out) {
         (void)json_object_set_new(root, "timedOut", json_true());
         (void)json_object_set_new(root, "reason", json_string("timeout"));
     }

@@ -116,14 +116,14 @@ static struct exec *exec_find_named(struct http_request *req, struct sandbox *s)
 
 static struct exec *exec_requested(struct http_request *req)
 {
-    struct sandbox *s = native_sandbox(req);
+    struct sandbox *s = api_sandbox(req);
 
     return s == NULL ? NULL : exec_find_named(req, s);
 }
 
 static void list_execs(struct http_request *req)
 {
-    struct sandbox *s = native_sandbox(req);
+    struct sandbox *s = api_sandbox(req);
     json_t *list;
 
     if (s == NULL)
@@ -262,7 +262,7 @@ static void delete_exec(struct http_request *req)
 
     if (e == NULL)
         return;
-    if (native_query_force(req, &force, &err) < 0) {
+    if (api_query_force(req, &force, &err) < 0) {
         reply_error(req, &err);
         return;
     }

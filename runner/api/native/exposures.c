@@ -74,7 +74,7 @@ static const struct jfield expose_fields[] = {
 
 static void post_exposure(struct http_request *req)
 {
-    struct sandbox *s = native_sandbox(req);
+    struct sandbox *s = api_sandbox(req);
     const struct exposure *e = NULL;
     struct expose_json body = {.port = 0};
     struct exposure_request request;
@@ -133,7 +133,7 @@ static json_t *encode_list(const struct sandbox *s, const struct preview_host *h
 
 static void list_exposures(struct http_request *req)
 {
-    struct sandbox *s = native_sandbox(req);
+    struct sandbox *s = api_sandbox(req);
     struct list_query query = {.hostname = NULL};
     struct preview_host host;
     struct err err = ERR_NONE;
@@ -155,7 +155,7 @@ static void list_exposures(struct http_request *req)
 /* Returns the sandbox and the port named by the path; NULL: answered. */
 static struct sandbox *exposure_requested(struct http_request *req, uint16_t *ret_port)
 {
-    struct sandbox *s = native_sandbox(req);
+    struct sandbox *s = api_sandbox(req);
     struct err err = ERR_NONE;
 
     if (s == NULL || port_number(http_param(req, "port"), PREVIEW_PORT_MIN, ret_port, &err) == 0)

@@ -123,19 +123,19 @@ static int json_set_device(json_t *root, const struct file_record *r)
 static int json_set_facts(json_t *root, const struct file_record *r)
 {
     char mode[8];
-    json_t *facts;
+    json_t *info;
     int bad;
 
     (void)snprintf(mode, sizeof(mode), "%04o", r->mode & 07777);
-    facts = json_pack(
+    info = json_pack(
         "{s:s, s:I, s:s, s:I, s:I, s:I, s:I, s:I, s:I, s:I}", "type", frame_type_name(r->type),
         "size", (json_int_t)(r->size <= INT64_MAX ? r->size : INT64_MAX), "mode", mode, "uid",
         (json_int_t)r->uid, "gid", (json_int_t)r->gid, "links", (json_int_t)r->nlink, "inode",
         (json_int_t)(r->ino <= INT64_MAX ? r->ino : INT64_MAX), "atimeMs",
         time_to_ms(r->atime, r->atime_ns), "mtimeMs", time_to_ms(r->mtime, r->mtime_ns), "ctimeMs",
         time_to_ms(r->ctime, r->ctime_ns));
-    bad = json_object_update(root, facts);
-    json_decref(facts);
+    bad = json_object_update(root, info);
+    json_decref(info);
     if (r->type == FRAME_TYPE_SYMLINK)
         bad |= file_set_name(root, "target", r->target, r->target_len);
     return bad | json_set_device(root, r);

@@ -150,7 +150,7 @@ void file_list(struct http_request *req)
     static const struct file_request request = {.stream = FRAME_STREAM_RECORDS,
                                                 .max_frame = FILE_BATCH_MAX};
     static const struct file_events events = {.on_frame = on_list_frame, .on_done = on_list_done};
-    int64_t limit = supervisor_limits(native_supervisor(req))->list_entries;
+    int64_t limit = supervisor_limits(api_supervisor(req))->list_entries;
     struct sandbox *s;
     struct file_call *call = file_call_new(req, fields, "list", &s);
 

@@ -124,7 +124,7 @@ void file_watch(struct http_request *req)
 
     if (call == NULL)
         return;
-    if (!native_watcher_take(req)) {
+    if (!api_watcher_take(req)) {
         file_call_free(call);
         return;
     }

@@ -54,7 +54,7 @@ static int query_decode_files(struct http_request *req, const struct query_field
 struct file_call *file_call_new(struct http_request *req, const struct query_field *fields,
                                 const char *step, struct sandbox **ret)
 {
-    struct sandbox *s = native_sandbox(req);
+    struct sandbox *s = api_sandbox(req);
     struct err err = ERR_NONE;
     struct file_call *call;
     struct file_query q;
@@ -84,7 +84,7 @@ void file_call_free(struct file_call *call)
     if (call == NULL)
         return;
     if (call->watching != NULL)
-        native_watcher_drop(call->watching);
+        api_watcher_drop(call->watching);
     buf_done(&call->out);
     free(call);
 }

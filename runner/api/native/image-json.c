@@ -64,7 +64,7 @@ json_t *image_encode(const struct image *i, bool whole)
     json_t *root =
         json_pack("{s:s, s:o, s:s, s:I, s:o, s:o, s:o, s:o, s:b}", "id", i->id, "names",
                   encode_names(i->names), "digest", i->manifest, "size", (json_int_t)i->bytes,
-                  "createdAt", native_time(i->created_ms), "loadedAt", native_time(i->loaded_ms),
+                  "createdAt", api_time(i->created_ms), "loadedAt", api_time(i->loaded_ms),
                   "labels", encode_labels(c != NULL ? c->labels : NULL), "parent",
                   encode_text(i->parent), "damaged", c == NULL);
 

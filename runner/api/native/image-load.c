@@ -110,7 +110,7 @@ void image_post_load(struct http_request *req)
     struct err err = ERR_NONE;
     int r;
 
-    if (!native_may_load(req))
+    if (!api_may_load(req))
         return;
     r = http_query(req, load_fields, &q, &err);
     if (r == 0)
@@ -130,7 +130,7 @@ void image_post_import(struct http_request *req)
     struct err err = ERR_NONE;
     int r;
 
-    if (!native_may_load(req))
+    if (!api_may_load(req))
         return;
     r = http_query(req, import_fields, &q, &err);
     for (size_t i = 0; i < q.changes.count; i++)

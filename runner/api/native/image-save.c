@@ -141,18 +141,18 @@ void image_get_export(struct http_request *req)
 
 void image_get_sandbox_export(struct http_request *req)
 {
-    struct sandbox *box = native_sandbox(req);
+    struct sandbox *sb = api_sandbox(req);
     struct err err = ERR_NONE;
     struct image_saving *s;
 
-    if (box == NULL)
+    if (sb == NULL)
         return;
-    if (native_check_intact(box, &err) < 0) {
+    if (api_check_intact(sb, &err) < 0) {
         reply_error(req, &err);
         return;
     }
     s = saving_new(req);
-    if (s != NULL && images_export_sandbox(native_images(req), sandbox_id(box), sandbox_spec(box),
+    if (s != NULL && images_export_sandbox(native_images(req), sandbox_id(sb), sandbox_spec(sb),
                                            &events, s, &s->save, &err) < 0)
         saving_fail(s, &err);
 }

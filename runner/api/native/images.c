@@ -25,13 +25,13 @@ struct images *native_images(const struct http_request *req)
 
 static bool client_may_change_images(struct http_request *req, bool allowed, const char *what)
 {
-    if (allowed || native_is_owner(req))
+    if (allowed || api_is_owner(req))
         return true;
     reply_errorf(req, -EPERM, "images: the client policy does not allow %s", what);
     return false;
 }
 
-bool native_may_load(struct http_request *req)
+bool api_may_load(struct http_request *req)
 {
     const struct client_policy *p = native_of(req)->config.clients;
 
@@ -39,7 +39,7 @@ bool native_may_load(struct http_request *req)
                                     "loading or naming some (loadImages)");
 }
 
-bool native_may_remove(struct http_request *req)
+bool api_may_remove(struct http_request *req)
 {
     const struct client_policy *p = native_of(req)->config.clients;
 
@@ -213,7 +213,7 @@ static void post_tag(struct http_request *req)
     struct err err = ERR_NONE;
     int r;
 
-    if (!native_may_load(req))
+    if (!api_may_load(req))
         return;
     r = json_body(req, tag_fields, &body, &err);
     if (r == 0)
@@ -255,7 +255,7 @@ static void delete_image(struct http_request *req)
     struct err err = ERR_NONE;
     struct image_query q;
 
-    if (!native_may_remove(req) || !query_decode_images(req, remove_fields, &q))
+    if (!api_may_remove(req) || !query_decode_images(req, remove_fields, &q))
         return;
     if (images_remove(native_images(req), q.name, q.force, on_image_removed, req, &err) < 0)
         reply_error(req, &err);
@@ -274,7 +274,7 @@ static void post_prune(struct http_request *req)
     struct err err = ERR_NONE;
     int r;
 
-    if (!native_may_remove(req))
+    if (!api_may_remove(req))
         return;
     r = json_body(req, prune_fields, &body, &err);
     if (r == 0)

@@ -13,8 +13,8 @@ struct images;
 struct images *native_images(const struct http_request *req);
 /* True if the peer may add images to the store, or remove some; otherwise the request was
  * answered. */
-bool native_may_load(struct http_request *req);
-bool native_may_remove(struct http_request *req);
+bool api_may_load(struct http_request *req);
+bool api_may_remove(struct http_request *req);
 
 /* image-json.c: for lists; whole: for inspect. NULL on OOM. */
 json_t *image_encode(const struct image *i, bool whole);

@@ -39,7 +39,7 @@ size_t native_route_sets(struct native *n, struct route_set *sets)
 
     for (; native_tables[count] != NULL; count++)
         sets[count] =
-            (struct route_set){.routes = native_tables[count], .context = n, .admit = native_admit};
+            (struct route_set){.routes = native_tables[count], .context = n, .admit = api_admit};
     sets[count] = (struct route_set){0};
     return count;
 }

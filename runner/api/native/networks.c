@@ -19,14 +19,14 @@
 #include "policy/client.h"
 #include "spec/spec.h"
 
-bool native_networks_allowed(struct http_request *req)
+bool api_networks_allowed(struct http_request *req)
 {
-    return native_is_owner(req) || native_of(req)->config.clients->share_network;
+    return api_is_owner(req) || native_of(req)->config.clients->share_network;
 }
 
-bool native_may_have_networks(struct http_request *req)
+bool api_may_have_networks(struct http_request *req)
 {
-    if (native_networks_allowed(req))
+    if (api_networks_allowed(req))
         return true;
     reply_errorf(req, -EPERM, "the client policy allows no shared networks");
     return false;
@@ -39,12 +39,12 @@ static struct network_entry *network_requested(struct http_request *req)
     const char *name = http_param(req, "name");
     struct network_entry *n;
 
-    if (!native_may_have_networks(req))
+    if (!api_may_have_networks(req))
         return NULL;
-    n = network_find(native_supervisor(req), name);
+    n = network_find(api_supervisor(req), name);
     if (n == NULL)
         reply_errorf(req, -ENOENT, "network '%.128s': nobody has made one of this name%s", name,
-                     native_is_owner(req) && network_users(native_supervisor(req), name, NULL) > 0
+                     api_is_owner(req) && network_users(api_supervisor(req), name, NULL) > 0
                          ? "; it is there while sandboxes name it"
                          : "");
     else if (!network_may_use(n, &who))
@@ -64,9 +64,9 @@ static json_t *encode_network(struct http_request *req, const struct network_ent
         (void)json_object_setn_new(labels, *l, key, json_string(*l + key + 1));
     }
     return json_pack("{s:s, s:o, s:o, s:b, s:i}", "name", network_name(n), "createdAt",
-                     native_time(network_created_ms(n)), "labels", labels, "internal",
+                     api_time(network_created_ms(n)), "labels", labels, "internal",
                      (int)network_is_internal(n), "users",
-                     (int)network_users(native_supervisor(req), network_name(n), NULL));
+                     (int)network_users(api_supervisor(req), network_name(n), NULL));
 }
 
 /* ---- list, show ---- */
@@ -77,14 +77,14 @@ static void list_networks(struct http_request *req)
     struct err err = ERR_NONE;
     json_t *list;
 
-    if (!native_may_have_networks(req))
+    if (!api_may_have_networks(req))
         return;
     if (http_query(req, NULL, NULL, &err) < 0) {
         reply_error(req, &err);
         return;
     }
     list = json_array();
-    for (struct network_entry *n = network_first(native_supervisor(req)); n != NULL;
+    for (struct network_entry *n = network_first(api_supervisor(req)); n != NULL;
          n = network_next(n))
         if (network_may_use(n, &who))
             (void)json_array_append_new(list, encode_network(req, n));
@@ -138,14 +138,14 @@ static int network_create_from_body(struct http_request *req, const struct netwo
                                     struct err *err)
 {
     const struct caller who = native_caller(req);
-    struct network_wish wish = {.name = b->name, .internal = b->internal};
+    struct network_params params = {.name = b->name, .internal = b->internal};
     struct network_entry *n;
     char **labels = NULL;
-    int r = native_labels(b->labels, &labels, err);
+    int r = api_labels(b->labels, &labels, err);
 
     if (r == 0) {
-        wish.labels = labels;
-        r = network_create(native_supervisor(req), &wish, &who, &n, err);
+        params.labels = labels;
+        r = network_create(api_supervisor(req), &params, &who, &n, err);
     }
     json_strings_free(labels);
     if (r == 0)
@@ -158,7 +158,7 @@ static void create_network(struct http_request *req)
     struct network_create_body b __attribute__((cleanup(body_done))) = {.name = NULL};
     struct err err = ERR_NONE;
 
-    if (!native_may_have_networks(req))
+    if (!api_may_have_networks(req))
         return;
     if (json_body(req, create_fields, &b, &err) < 0 || http_query(req, NULL, NULL, &err) < 0 ||
         network_create_from_body(req, &b, &err) < 0)

@@ -9,6 +9,6 @@
 struct http_request;
 
 /* True if the client policy lets the peer share networks. */
-bool native_networks_allowed(struct http_request *req);
-/* As native_networks_allowed; false: answered. */
-bool native_may_have_networks(struct http_request *req);
+bool api_networks_allowed(struct http_request *req);
+/* As api_networks_allowed; false: answered. */
+bool api_may_have_networks(struct http_request *req);

@@ -18,8 +18,8 @@ enum { EARLY_MAX = 256 << 10 /* bytes: a head and what was read ahead */ };
 
 static void port_http(struct http_request *req)
 {
-    struct sandbox *s = native_sandbox(req);
-    struct gateway *g = supervisor_gateway(native_supervisor(req));
+    struct sandbox *s = api_sandbox(req);
+    struct gateway *g = supervisor_gateway(api_supervisor(req));
     auto_buf struct buf early = BUF_INIT(EARLY_MAX);
     const char *path = http_param(req, "path");
     struct err err = ERR_NONE;
@@ -30,7 +30,7 @@ static void port_http(struct http_request *req)
         return;
     r = port_number(http_param(req, "port"), 1, &port, &err);
     if (r == 0)
-        r = gateway_room(g, native_is_owner(req), &err);
+        r = gateway_room(g, api_is_owner(req), &err);
     if (r < 0) {
         reply_error(req, &err);
         return;

@@ -115,7 +115,7 @@ static void stream_hand_over(struct port_stream *p, int inside)
     if (client < 0) {
         stream_free(p);
         reply_errorf(req, client, "hand the socket over");
-    } else if (handover_start(gateway_handovers(g), client, inside, &unsent, on_socket_taken, p) <
+    } else if (fd_passing_start(gateway_handovers(g), client, inside, &unsent, on_socket_taken, p) <
                0) {
         (void)close(client);
         stream_free(p);
@@ -143,7 +143,7 @@ static void on_port_connected(void *data, int r, int fd, const struct err *err)
  * is removed, and nothing limits how many a client keeps. */
 static int client_may_have_socket(struct http_request *req, struct err *err)
 {
-    if (native_is_owner(req))
+    if (api_is_owner(req))
         return 0;
     return err_set(err, -EPERM, "Upgrade: '%s' is for the daemon's owner and root; others use '%s'",
                    handed_over, relayed);
@@ -165,7 +165,7 @@ static int connect_port(struct http_request *req, struct sandbox *s, struct err 
                        handed_over);
     r = hand_over ? client_may_have_socket(req, err) : 0;
     if (r == 0)
-        r = gateway_room(supervisor_gateway(sandbox_supervisor(s)), native_is_owner(req), err);
+        r = gateway_room(supervisor_gateway(sandbox_supervisor(s)), api_is_owner(req), err);
     if (r < 0)
         return r;
     p = calloc(1, sizeof(*p));
@@ -192,7 +192,7 @@ static int connect_port(struct http_request *req, struct sandbox *s, struct err 
 
 static void post_connect(struct http_request *req)
 {
-    struct sandbox *s = native_sandbox(req);
+    struct sandbox *s = api_sandbox(req);
     struct err err = ERR_NONE;
 
     if (s != NULL && connect_port(req, s, &err) < 0)

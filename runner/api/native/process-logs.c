@@ -130,7 +130,7 @@ static json_t *encode_stream(struct process *p, int stream, uint64_t from, uint6
 static void get_stored_log(struct http_request *req, struct process *p, const struct logs_query *q)
 {
     auto_ptr(json_decref) json_t *root = json_object();
-    uint64_t kept = supervisor_limits(native_supervisor(req))->log_bytes, runs[STREAMS];
+    uint64_t kept = supervisor_limits(api_supervisor(req))->log_bytes, runs[STREAMS];
     struct err err = ERR_NONE;
 
     process_run_offsets(p, runs);
@@ -178,7 +178,7 @@ static void follow_end(struct log_follow *f)
     f->dead = true;
     if (f->process != NULL)
         process_unwatch(f->process, &f->watcher);
-    native_watcher_drop(f->native);
+    api_watcher_drop(f->native);
     sse_close(f->sse);
     uv_close((uv_handle_t *)&f->later, on_later_closed);
 }
@@ -372,11 +372,11 @@ static void begin_follow(struct http_request *req, struct process *p, const stru
     struct err err = ERR_NONE;
     int r;
 
-    if (!native_watcher_take(req))
+    if (!api_watcher_take(req))
         return;
     f = calloc(1, sizeof(*f));
     if (f == NULL) {
-        native_watcher_drop(native_of(req));
+        api_watcher_drop(native_of(req));
         reply_errorf(req, -ENOMEM, "out of memory");
         return;
     }
@@ -395,7 +395,7 @@ static void begin_follow(struct http_request *req, struct process *p, const stru
         }
     }
     if (r < 0) {
-        native_watcher_drop(native_of(req));
+        api_watcher_drop(native_of(req));
         free(f);
         reply_error(req, &err);
         return;

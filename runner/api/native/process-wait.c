@@ -36,7 +36,7 @@ void process_waiter_end(struct process_waiter *w)
         process_unwatch(w->process, &w->watcher);
     w->process = NULL;
     w->req->on_gone = NULL;
-    native_watcher_drop(native_of(w->req));
+    api_watcher_drop(native_of(w->req));
     if (w->ops->stopped != NULL)
         w->ops->stopped(w);
     uv_close((uv_handle_t *)&w->deadline, on_waiter_handle_closed);
@@ -65,10 +65,10 @@ static void on_waiter_deadline(uv_timer_t *h)
 /* The process has ended, but the request waits for something else. */
 static void waiter_fail_ended(struct process_waiter *w)
 {
-    struct process_facts f;
+    struct process_info f;
     char text[160];
 
-    process_get_facts(w->process, &f);
+    process_get_info(w->process, &f);
     (void)snprintf(text, sizeof(text), "process '%s' has ended (%s, exit code %d) before", w->id,
                    process_state_name(f.state), f.exit_code);
     process_waiter_end(w);
@@ -96,17 +96,17 @@ int process_waiter_begin(struct process_waiter *w, struct http_request *req, str
                          int64_t timeout_ms, const struct process_waiter_ops *ops)
 {
     struct err err = ERR_NONE;
-    struct process_facts f;
+    struct process_info f;
 
-    if (!native_watcher_take(req))
+    if (!api_watcher_take(req))
         return -EUSERS;
     w->watcher.on_change = on_process_change;
     if (process_watch(p, &w->watcher, &err) < 0) {
-        native_watcher_drop(native_of(req));
+        api_watcher_drop(native_of(req));
         reply_error(req, &err);
         return err.code;
     }
-    process_get_facts(p, &f);
+    process_get_info(p, &f);
     (void)snprintf(w->id, sizeof(w->id), "%s", f.id);
     w->ops = ops;
     w->req = req;

@@ -36,7 +36,7 @@ static json_t *encode_argv(char *const *argv)
     return list;
 }
 
-static json_t *encode_signal(const struct process_facts *f)
+static json_t *encode_signal(const struct process_info *f)
 {
     char text[SIGNAL_TEXT_MAX];
 
@@ -48,23 +48,23 @@ static json_t *encode_signal(const struct process_facts *f)
 
 bool process_runs(const struct process *p)
 {
-    struct process_facts f;
+    struct process_info f;
 
-    process_get_facts(p, &f);
+    process_get_info(p, &f);
     return f.state == PROCESS_STARTING || f.state == PROCESS_RUNNING;
 }
 
 json_t *process_encode(const struct process *p)
 {
-    struct process_facts f;
+    struct process_info f;
 
-    process_get_facts(p, &f);
+    process_get_info(p, &f);
     return json_pack("{s:s, s:s, s:o, s:o, s:o, s:o, s:b, s:o, s:o}", "id", f.id, "state",
                      process_state_name(f.state), "argv", encode_argv(f.argv), "pid",
                      f.pid > 0 ? json_integer(f.pid) : json_null(), "exitCode",
                      f.exit_code >= 0 ? json_integer(f.exit_code) : json_null(), "signal",
                      encode_signal(&f), "timedOut", f.timed_out, "startedAt",
-                     native_time(f.started_ms), "finishedAt", native_time(f.finished_ms));
+                     api_time(f.started_ms), "finishedAt", api_time(f.finished_ms));
 }
 
 /* ---- lookup ---- */
@@ -83,14 +83,14 @@ static struct process *process_find_named(struct http_request *req, struct sandb
 /* The process that {id} and {process} name; NULL: the request has been answered. */
 static struct process *process_requested(struct http_request *req)
 {
-    struct sandbox *s = native_sandbox(req);
+    struct sandbox *s = api_sandbox(req);
 
     return s == NULL ? NULL : process_find_named(req, s);
 }
 
 struct process *process_requested_or_main(struct http_request *req)
 {
-    struct sandbox *s = native_sandbox(req);
+    struct sandbox *s = api_sandbox(req);
     struct process *p = NULL;
     struct err err = ERR_NONE;
 
@@ -103,7 +103,7 @@ struct process *process_requested_or_main(struct http_request *req)
 
 static void list_processes(struct http_request *req)
 {
-    struct sandbox *s = native_sandbox(req);
+    struct sandbox *s = api_sandbox(req);
     json_t *list;
 
     if (s == NULL)
@@ -129,7 +129,7 @@ static void get_process(struct http_request *req)
 
 /* A pending start. The process may be gone when the answer comes. */
 struct process_start_request {
-    struct native_call *call;
+    struct api_call *call;
     char id[PROCESS_ID_MAX + 1];
 };
 
@@ -137,10 +137,10 @@ static void on_process_started(void *data, int r, const struct err *err)
 {
     struct process_start_request *st = data;
     struct http_request *req = st->call->req;
-    struct sandbox *s = native_call_sandbox(st->call);
+    struct sandbox *s = api_call_sandbox(st->call);
     struct process *p = s != NULL && r == 0 ? process_find(s, st->id) : NULL;
 
-    native_call_free(st->call);
+    api_call_free(st->call);
     if (r < 0)
         exec_reply_failed(req, err, 0);
     else if (p == NULL)
@@ -154,7 +154,7 @@ static int process_post_start(struct http_request *req, struct sandbox *s,
                               const struct exec_body *body, struct err *err)
 {
     struct process_start_request *st = calloc(1, sizeof(*st));
-    struct process_facts facts;
+    struct process_info info;
     struct process *p = NULL;
     struct exec_options o;
     int r;
@@ -166,7 +166,7 @@ static int process_post_start(struct http_request *req, struct sandbox *s,
         return err_set(err, -E2BIG, "stdin: more than %d bytes, for a background process",
                        PROCESS_INPUT_MAX);
     }
-    st->call = native_call_new(req, s);
+    st->call = api_call_new(req, s);
     if (st->call == NULL) {
         free(st);
         return 0; /* already answered */
@@ -174,12 +174,12 @@ static int process_post_start(struct http_request *req, struct sandbox *s,
     exec_body_options(body, &o);
     r = process_start(s, body->id, &o, on_process_started, st, &p, err);
     if (r < 0) {
-        native_call_free(st->call);
+        api_call_free(st->call);
         free(st);
         return r;
     }
-    process_get_facts(p, &facts);
-    (void)snprintf(st->id, sizeof(st->id), "%s", facts.id);
+    process_get_info(p, &info);
+    (void)snprintf(st->id, sizeof(st->id), "%s", info.id);
     /* If this fails the process is killed, but on_process_started follows all the same and needs
      * st. */
     if (body->input != NULL)
@@ -214,7 +214,7 @@ static void post_kill(struct http_request *req)
 
 static void post_kill_all(struct http_request *req)
 {
-    struct sandbox *s = native_sandbox(req);
+    struct sandbox *s = api_sandbox(req);
     struct err err = ERR_NONE;
     struct exec_kill kill;
     int killed = 0;
@@ -281,7 +281,7 @@ static void delete_process(struct http_request *req)
 
     if (p == NULL)
         return;
-    r = native_query_force(req, &force, &err);
+    r = api_query_force(req, &force, &err);
     if (r == 0 && force && process_runs(p)) {
         process_kill_and_delete(req, p);
         return;
@@ -297,7 +297,7 @@ static void delete_process(struct http_request *req)
 /* Drops all ended processes. */
 static void delete_ended(struct http_request *req)
 {
-    struct sandbox *s = native_sandbox(req);
+    struct sandbox *s = api_sandbox(req);
     int deleted = 0;
 
     if (s == NULL)

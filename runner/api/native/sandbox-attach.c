@@ -66,7 +66,7 @@ static void sandbox_apply_size(struct sandbox *s, const struct attach_options *o
 
 void sandbox_post_attach(struct http_request *req)
 {
-    struct sandbox *s = native_sandbox(req);
+    struct sandbox *s = api_sandbox(req);
     struct attach_options o;
     struct err err = ERR_NONE;
     int r;
@@ -92,15 +92,15 @@ struct attach_start_request {
 
 static void start_reply_failed(struct attach_start_request *st, int r, const struct err *err)
 {
-    struct sandbox_facts facts;
+    struct sandbox_info info;
     struct err own = ERR_NONE;
 
     if (err == NULL || err->code == 0) {
         (void)err_errno(&own, r, "sandbox %s", sandbox_name(st->s));
         err = &own;
     }
-    sandbox_get_facts(st->s, &facts);
-    exec_reply_failed(st->req, err, facts.exit_code);
+    sandbox_get_info(st->s, &info);
+    exec_reply_failed(st->req, err, info.exit_code);
 }
 
 /* Attaches within the callback that reports the start, so that no output of a short-lived
@@ -172,7 +172,7 @@ int attach_create(struct http_request *req, struct spec *spec, const struct call
     st = start_new(req, o->own);
     if (st == NULL)
         return 1;
-    r = sandbox_create(native_supervisor(req), spec, creator, true, on_sandbox_running, st, &st->s,
+    r = sandbox_create(api_supervisor(req), spec, creator, true, on_sandbox_running, st, &st->s,
                        err);
     if (r < 0) {
         free(st);

@@ -47,9 +47,9 @@ static json_t *encode_addresses(const struct net_place *p)
 
     if (p == NULL || object == NULL)
         return object;
-    json_put_address(object, "ipv4", &p->box4);
+    json_put_address(object, "ipv4", &p->sandbox4);
     json_put_address(object, "ipv4Gateway", &p->gateway4);
-    json_put_address(object, "ipv6", &p->box6);
+    json_put_address(object, "ipv6", &p->sandbox6);
     json_put_address(object, "ipv6Gateway", &p->gateway6);
     return object;
 }
@@ -74,7 +74,7 @@ static json_t *encode_ports(const struct sandbox *s, const struct spec *spec)
     return list;
 }
 
-static json_t *encode_health(const struct health_facts *f, bool whole)
+static json_t *encode_health(const struct health_info *f, bool whole)
 {
     json_t *root, *log;
 
@@ -91,8 +91,8 @@ static json_t *encode_health(const struct health_facts *f, bool whole)
         json_t *output = json_string(c->output != NULL ? c->output : "");
 
         (void)json_array_append_new(
-            log, json_pack("{s:o, s:o, s:i, s:o}", "startedAt", native_time(c->started_ms),
-                           "endedAt", native_time(c->ended_ms), "exitCode", c->exit_code, "output",
+            log, json_pack("{s:o, s:o, s:i, s:o}", "startedAt", api_time(c->started_ms),
+                           "endedAt", api_time(c->ended_ms), "exitCode", c->exit_code, "output",
                            output != NULL ? output : json_null()));
     }
     (void)json_object_set_new(root, "log", log);
@@ -102,15 +102,15 @@ static json_t *encode_health(const struct health_facts *f, bool whole)
 json_t *sandbox_encode(const struct sandbox *s, bool whole)
 {
     const struct spec *spec = sandbox_spec(s);
-    struct sandbox_facts f;
+    struct sandbox_info f;
     json_t *root, *about = NULL;
 
-    sandbox_get_facts(s, &f);
+    sandbox_get_info(s, &f);
     root = json_pack(
         "{s:s, s:s, s:s, s:o, s:o, s:o, s:o, s:b, s:o, s:I, s:o, s:o, s:o, s:o}", "id",
         sandbox_id(s), "name", sandbox_name(s), "state", sandbox_state_name(sandbox_get_state(s)),
-        "createdAt", native_time(f.created_ms), "startedAt", native_time(f.started_ms),
-        "finishedAt", native_time(f.finished_ms), "exitCode",
+        "createdAt", api_time(f.created_ms), "startedAt", api_time(f.started_ms),
+        "finishedAt", api_time(f.finished_ms), "exitCode",
         number_or_null(f.exit_code, f.exit_code >= 0), "oomKilled", f.oom_killed, "pid",
         number_or_null(f.pid, f.pid > 0), "restarts", (json_int_t)f.restarts, "error",
         f.error[0] != '\0' ? json_string(f.error) : json_null(), "addresses",

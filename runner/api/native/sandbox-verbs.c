@@ -24,8 +24,8 @@ typedef int plain_verb(struct sandbox *s, sandbox_cb cb, void *data, struct err 
 static void run_plain_verb(struct http_request *req, plain_verb *verb)
 {
     static const struct jfield nothing[] = {{0}};
-    struct sandbox *s = native_sandbox(req);
-    struct native_call *call;
+    struct sandbox *s = api_sandbox(req);
+    struct api_call *call;
     struct err err = ERR_NONE;
 
     if (s == NULL)
@@ -34,14 +34,14 @@ static void run_plain_verb(struct http_request *req, plain_verb *verb)
         reply_error(req, &err);
         return;
     }
-    call = native_call_new(req, s);
-    if (call != NULL && verb(s, native_done_sandbox, call, &err) < 0)
-        native_call_fail(call, &err);
+    call = api_call_new(req, s);
+    if (call != NULL && verb(s, api_done_sandbox, call, &err) < 0)
+        api_call_fail(call, &err);
 }
 
 void sandbox_post_start(struct http_request *req)
 {
-    struct sandbox *s = req->upgrade ? native_sandbox(req) : NULL;
+    struct sandbox *s = req->upgrade ? api_sandbox(req) : NULL;
 
     if (s != NULL)
         attach_start(req, s);
@@ -81,8 +81,8 @@ typedef int timed_verb(struct sandbox *s, int64_t timeout_ms, sandbox_cb cb, voi
 static void run_timed_verb(struct http_request *req, timed_verb *verb)
 {
     struct stop_body body = {.timeout_ms = LIMIT_UNSET};
-    struct sandbox *s = native_sandbox(req);
-    struct native_call *call;
+    struct sandbox *s = api_sandbox(req);
+    struct api_call *call;
     struct err err = ERR_NONE;
 
     if (s == NULL)
@@ -91,9 +91,9 @@ static void run_timed_verb(struct http_request *req, timed_verb *verb)
         reply_error(req, &err);
         return;
     }
-    call = native_call_new(req, s);
-    if (call != NULL && verb(s, body.timeout_ms, native_done_sandbox, call, &err) < 0)
-        native_call_fail(call, &err);
+    call = api_call_new(req, s);
+    if (call != NULL && verb(s, body.timeout_ms, api_done_sandbox, call, &err) < 0)
+        api_call_fail(call, &err);
 }
 
 void sandbox_post_stop(struct http_request *req)
@@ -140,7 +140,7 @@ static const struct jfield signal_fields[] = {
 
 void sandbox_post_signal(struct http_request *req)
 {
-    struct sandbox *s = native_sandbox(req);
+    struct sandbox *s = api_sandbox(req);
     struct signal_body body = {0};
     struct err err = ERR_NONE;
     int r;
@@ -171,26 +171,26 @@ static json_t *disk_encode(const struct launch_disk *d)
 static void on_sandbox_stats(void *data, int r, const struct launch_reply *reply,
                              const struct err *err)
 {
-    struct native_call *call = data;
+    struct api_call *call = data;
 
     if (r < 0) {
-        native_done_empty(call, r, err);
+        api_done_empty(call, r, err);
         return;
     }
     reply_json(call->req, 200,
                json_pack("{s:o, s:I, s:I, s:I, s:I, s:I, s:o}", "time",
-                         native_time(clock_wall_ms()), "memoryBytes",
+                         api_time(clock_wall_ms()), "memoryBytes",
                          (json_int_t)reply->memory_bytes, "memoryPeakBytes",
                          (json_int_t)reply->memory_peak_bytes, "cpuMicros",
                          (json_int_t)reply->cpu_usec, "pids", (json_int_t)reply->pids, "oomKills",
                          (json_int_t)reply->oom_kills, "disk", disk_encode(&reply->disk)));
-    native_call_free(call);
+    api_call_free(call);
 }
 
 void sandbox_get_stats(struct http_request *req)
 {
-    struct sandbox *s = native_sandbox(req);
-    struct native_call *call;
+    struct sandbox *s = api_sandbox(req);
+    struct api_call *call;
     struct err err = ERR_NONE;
 
     if (s == NULL)
@@ -199,7 +199,7 @@ void sandbox_get_stats(struct http_request *req)
         reply_error(req, &err);
         return;
     }
-    call = native_call_new(req, s);
+    call = api_call_new(req, s);
     if (call != NULL && sandbox_stats(s, on_sandbox_stats, call, &err) < 0)
-        native_call_fail(call, &err);
+        api_call_fail(call, &err);
 }

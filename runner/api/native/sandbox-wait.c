@@ -15,7 +15,7 @@
 struct sandbox_wait_request {
     struct http_request *req; /* NULL: answered, or the client is gone */
     struct supervisor *sup;
-    char id[NATIVE_ID_MAX + 1];
+    char id[API_ID_MAX + 1];
     uv_timer_t deadline;
 };
 
@@ -91,7 +91,7 @@ static void waiting_begin(struct http_request *req, struct sandbox *s, int64_t t
         reply_errorf(req, -ENOMEM, "out of memory");
         return;
     }
-    *w = (struct sandbox_wait_request){.req = req, .sup = native_supervisor(req)};
+    *w = (struct sandbox_wait_request){.req = req, .sup = api_supervisor(req)};
     (void)snprintf(w->id, sizeof(w->id), "%s", sandbox_id(s));
     (void)uv_timer_init(http_loop(req), &w->deadline); /* never fails */
     w->deadline.data = w;
@@ -108,7 +108,7 @@ static void waiting_begin(struct http_request *req, struct sandbox *s, int64_t t
 
 void sandbox_get_wait(struct http_request *req)
 {
-    struct sandbox *s = native_sandbox(req);
+    struct sandbox *s = api_sandbox(req);
     struct wait_query q = {.timeout_ms = LIMIT_UNSET};
     struct err err = ERR_NONE;
 

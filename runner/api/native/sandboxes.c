@@ -55,7 +55,7 @@ static int create_decode(struct http_request *req, struct spec **ret, bool *ret_
     if (r == 0 && !req->upgrade && ret_attach->given)
         r = err_set(err, -EINVAL, "own, rows, cols: only with `Upgrade: rind-exec`");
     if (r == 0)
-        r = native_check_labels(root, err);
+        r = api_check_labels(root, err);
     if (r == 0)
         r = spec_from_json(root, &spec, err);
     if (r == 0 && ret_attach->own && spec->restart != RESTART_NO)
@@ -66,20 +66,20 @@ static int create_decode(struct http_request *req, struct spec **ret, bool *ret_
         spec_forget_image(spec); /* the image's facts are looked up here, not taken from the
                                   * client */
     if (r == 0)
-        r = native_check_spec(req, spec, err);
+        r = api_check_spec(req, spec, err);
     if (r == 0)
         *ret = take(spec);
     return r;
 }
 
-/* Like native_done_sandbox, with 201 and Location. */
+/* Like api_done_sandbox, with 201 and Location. */
 static void on_sandbox_created(void *data, int r, const struct err *err)
 {
-    struct native_call *call = data;
-    struct sandbox *s = r < 0 ? NULL : native_call_sandbox(call);
+    struct api_call *call = data;
+    struct sandbox *s = r < 0 ? NULL : api_call_sandbox(call);
     auto_ptr(json_decref) json_t *root = NULL;
     auto_free char *text = NULL;
-    char location[sizeof("/v1/sandboxes/") + NATIVE_ID_MAX];
+    char location[sizeof("/v1/sandboxes/") + API_ID_MAX];
     const struct http_header headers[] = {{"Location", location}, {NULL, NULL}};
 
     if (s != NULL)
@@ -87,12 +87,12 @@ static void on_sandbox_created(void *data, int r, const struct err *err)
     if (root != NULL)
         text = json_dumps(root, JSON_COMPACT);
     if (text == NULL) { /* failed, removed meanwhile, or out of memory */
-        native_done_sandbox(call, r, err);
+        api_done_sandbox(call, r, err);
         return;
     }
     (void)snprintf(location, sizeof(location), "/v1/sandboxes/%s", call->id);
     http_reply(call->req, 201, headers, "application/json", text, strlen(text));
-    native_call_free(call);
+    api_call_free(call);
 }
 
 /* The spec is complete: takes it and answers the request. */
@@ -102,7 +102,7 @@ static void make_sandbox(struct http_request *req, struct spec *owned, bool star
     auto_ptr(spec_free) struct spec *spec = owned;
     const struct caller creator = native_caller(req);
     struct sandbox *s = NULL;
-    struct native_call *call;
+    struct api_call *call;
     struct err err = ERR_NONE;
 
     if (req->upgrade) {
@@ -114,11 +114,11 @@ static void make_sandbox(struct http_request *req, struct spec *owned, bool star
             reply_error(req, &err);
         return;
     }
-    call = native_call_new(req, NULL);
+    call = api_call_new(req, NULL);
     if (call == NULL)
         return;
     if (sandbox_create(call->sup, spec, &creator, start, on_sandbox_created, call, &s, &err) < 0) {
-        native_call_fail(call, &err);
+        api_call_fail(call, &err);
         return;
     }
     (void)take(spec);
@@ -151,7 +151,7 @@ static void on_create_image(void *data, int r, struct image *image, const struct
     if (r == 0)
         r = spec_validate_kept(spec, &own);
     if (r == 0)
-        r = native_check_spec(req, spec, &own); /* the image may have added to it */
+        r = api_check_spec(req, spec, &own); /* the image may have added to it */
     if (req->gone)
         http_abort(req);
     else if (r < 0)
@@ -160,7 +160,7 @@ static void on_create_image(void *data, int r, struct image *image, const struct
         make_sandbox(req, take(spec), start, &attach);
 }
 
-void native_create_sandbox(struct http_request *req, struct spec *owned, bool start,
+void api_create_sandbox(struct http_request *req, struct spec *owned, bool start,
                            const struct attach_options *attach)
 {
     auto_ptr(spec_free) struct spec *spec = owned;
@@ -193,7 +193,7 @@ static void create_sandbox(struct http_request *req)
     bool start = false;
 
     if (create_decode(req, &spec, &start, &attach, &err) == 0)
-        native_create_sandbox(req, take(spec), start, &attach);
+        api_create_sandbox(req, take(spec), start, &attach);
     else
         reply_error(req, &err);
 }
@@ -266,9 +266,9 @@ static void list_sandboxes(struct http_request *req)
         return;
     }
     list = json_array();
-    for (struct sandbox *s = sandbox_first(native_supervisor(req)); s != NULL && list != NULL;
+    for (struct sandbox *s = sandbox_first(api_supervisor(req)); s != NULL && list != NULL;
          s = sandbox_next(s)) {
-        if (!sandbox_matches(s, &q) || !native_may_use(req, s))
+        if (!sandbox_matches(s, &q) || !api_may_use(req, s))
             continue;
         if (json_array_append_new(list, sandbox_encode(s, false)) < 0) {
             json_decref(list);
@@ -282,7 +282,7 @@ static void list_sandboxes(struct http_request *req)
 
 static void inspect_sandbox(struct http_request *req)
 {
-    struct sandbox *s = native_sandbox(req);
+    struct sandbox *s = api_sandbox(req);
 
     if (s != NULL)
         reply_json(req, 200, sandbox_encode(s, true));
@@ -290,7 +290,7 @@ static void inspect_sandbox(struct http_request *req)
 
 static void update_sandbox(struct http_request *req)
 {
-    struct sandbox *s = native_sandbox(req);
+    struct sandbox *s = api_sandbox(req);
     auto_ptr(json_decref) json_t *patch = NULL;
     auto_ptr(spec_free) struct spec *changed = NULL;
     struct err err = ERR_NONE;
@@ -302,13 +302,13 @@ static void update_sandbox(struct http_request *req)
     if (r == 0)
         r = json_body_tree(req, &patch, &err);
     if (r == 0)
-        r = native_check_labels(patch, &err);
+        r = api_check_labels(patch, &err);
     if (r == 0 && sandbox_spec(s) == NULL)
         r = err_set(&err, -EBUSY, "sandbox %s: its files cannot be read", sandbox_name(s));
     if (r == 0)
         r = spec_patch(sandbox_spec(s), patch, &changed, &err);
     if (r == 0)
-        r = native_check_spec(req, changed, &err);
+        r = api_check_spec(req, changed, &err);
     if (r == 0)
         r = sandbox_update(s, changed, &err);
     if (r < 0)
@@ -319,20 +319,20 @@ static void update_sandbox(struct http_request *req)
 
 static void delete_sandbox(struct http_request *req)
 {
-    struct sandbox *s = native_sandbox(req);
+    struct sandbox *s = api_sandbox(req);
     bool force = false;
-    struct native_call *call;
+    struct api_call *call;
     struct err err = ERR_NONE;
 
     if (s == NULL)
         return;
-    if (native_query_force(req, &force, &err) < 0) {
+    if (api_query_force(req, &force, &err) < 0) {
         reply_error(req, &err);
         return;
     }
-    call = native_call_new(req, s);
-    if (call != NULL && sandbox_remove(s, force, native_done_empty, call, &err) < 0)
-        native_call_fail(call, &err);
+    call = api_call_new(req, s);
+    if (call != NULL && sandbox_remove(s, force, api_done_empty, call, &err) < 0)
+        api_call_fail(call, &err);
 }
 
 /* ---- the table ---- */

@@ -56,31 +56,31 @@ static void body_done(struct snapshot_body *b)
 
 static void on_snapshot_image(void *data, int r, struct image *image, const struct err *err)
 {
-    struct native_call *call = data;
+    struct api_call *call = data;
 
     if (r < 0) {
-        native_done_empty(call, r, err);
+        api_done_empty(call, r, err);
         return;
     }
     reply_json(call->req, 201, image_encode(image, false));
     image_free(image);
-    native_call_free(call);
+    api_call_free(call);
 }
 
 static void on_snapshot_volume(void *data, int r, struct volume_entry *v, const struct err *err)
 {
-    struct native_call *call = data;
+    struct api_call *call = data;
 
     if (r < 0) {
-        native_done_empty(call, r, err);
+        api_done_empty(call, r, err);
         return;
     }
     reply_json(call->req, 201, volume_encode(v));
-    native_call_free(call);
+    api_call_free(call);
 }
 
 static int snapshot_begin(struct sandbox *s, const struct snapshot_body *b,
-                          struct native_call *call, struct err *err)
+                          struct api_call *call, struct err *err)
 {
     const struct snapshot_options o = {.name = b->name,
                                        .message = b->message,
@@ -100,8 +100,8 @@ static int snapshot_begin(struct sandbox *s, const struct snapshot_body *b,
 void sandbox_post_snapshot(struct http_request *req)
 {
     struct snapshot_body b __attribute__((cleanup(body_done))) = {.pause = true};
-    struct sandbox *s = native_sandbox(req);
-    struct native_call *call;
+    struct sandbox *s = api_sandbox(req);
+    struct api_call *call;
     struct err err = ERR_NONE;
 
     if (s == NULL)
@@ -112,11 +112,11 @@ void sandbox_post_snapshot(struct http_request *req)
     }
     /* Images are visible to all users, and their names are shared, so the right to load images
      * is needed. */
-    if (b.dir != NULL ? !native_may_have_volumes(req) : !native_may_load(req))
+    if (b.dir != NULL ? !api_may_have_volumes(req) : !api_may_load(req))
         return;
-    call = native_call_new(req, s);
+    call = api_call_new(req, s);
     if (call != NULL && snapshot_begin(s, &b, call, &err) < 0)
-        native_call_fail(call, &err);
+        api_call_fail(call, &err);
 }
 
 /* ---- clone ---- */
@@ -219,7 +219,7 @@ static void on_clone_image(void *data, int r, struct image *image, const struct 
     else if (r < 0 || spec == NULL)
         reply_error(req, &own);
     else
-        native_create_sandbox(req, take(spec), start, &none);
+        api_create_sandbox(req, take(spec), start, &none);
 }
 
 void sandbox_post_clone(struct http_request *req)
@@ -227,18 +227,18 @@ void sandbox_post_clone(struct http_request *req)
     const struct snapshot_options o = {.message = "clone"};
     struct clone_body b = {.name = NULL};
     auto_ptr(json_decref) json_t *spec = NULL;
-    struct sandbox *s = native_sandbox(req);
+    struct sandbox *s = api_sandbox(req);
     struct clone *c;
     struct err err = ERR_NONE;
     int r;
 
-    if (s == NULL || !native_may_load(req))
+    if (s == NULL || !api_may_load(req))
         return;
     r = json_body(req, clone_fields, &b, &err);
     if (r == 0)
         r = http_query(req, NULL, NULL, &err);
     if (r == 0)
-        r = clone_spec(native_supervisor(req), s, &b, &spec, &err);
+        r = clone_spec(api_supervisor(req), s, &b, &spec, &err);
     c = r == 0 ? calloc(1, sizeof(*c)) : NULL;
     if (r == 0 && c == NULL)
         r = err_errno(&err, -ENOMEM, "clone");

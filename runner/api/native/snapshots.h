@@ -13,5 +13,5 @@ void sandbox_post_snapshot(struct http_request *req);
 void sandbox_post_clone(struct http_request *req);
 
 /* Looks up the image of the spec (taken), makes a sandbox, and answers. */
-void native_create_sandbox(struct http_request *req, struct spec *spec, bool start,
+void api_create_sandbox(struct http_request *req, struct spec *spec, bool start,
                            const struct attach_options *attach);

@@ -40,7 +40,7 @@ static void get_health(struct http_request *req)
 
     if (!takes_no_query(req))
         return;
-    for (struct sandbox *s = sandbox_first(native_supervisor(req)); s != NULL;
+    for (struct sandbox *s = sandbox_first(api_supervisor(req)); s != NULL;
          s = sandbox_next(s)) {
         count++;
         running += sandbox_get_state(s) == SANDBOX_RUNNING;

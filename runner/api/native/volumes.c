@@ -22,14 +22,14 @@
 #include "policy/policy.h"
 #include "spec/spec.h"
 
-bool native_volumes_allowed(struct http_request *req)
+bool api_volumes_allowed(struct http_request *req)
 {
-    return native_is_owner(req) || native_of(req)->config.clients->named_volumes;
+    return api_is_owner(req) || native_of(req)->config.clients->named_volumes;
 }
 
-bool native_may_have_volumes(struct http_request *req)
+bool api_may_have_volumes(struct http_request *req)
 {
-    if (native_volumes_allowed(req))
+    if (api_volumes_allowed(req))
         return true;
     reply_errorf(req, -EPERM, "the client policy allows no named volumes");
     return false;
@@ -42,9 +42,9 @@ static struct volume_entry *volume_requested(struct http_request *req)
     const char *name = http_param(req, "name");
     struct volume_entry *v;
 
-    if (!native_may_have_volumes(req))
+    if (!api_may_have_volumes(req))
         return NULL;
-    v = volume_find(native_supervisor(req), name);
+    v = volume_find(api_supervisor(req), name);
     if (v == NULL)
         reply_errorf(req, -ENOENT, "volume '%.128s': there is none of this name", name);
     else if (!volume_may_use(v, &who))
@@ -76,7 +76,7 @@ json_t *volume_encode(const struct volume_entry *v)
     const uint64_t bytes = volume_bytes(v);
 
     return json_pack("{s:s, s:o, s:o, s:b, s:i, s:o}", "name", volume_name(v), "createdAt",
-                     native_time(volume_created_ms(v)), "labels", encode_labels(v), "anonymous",
+                     api_time(volume_created_ms(v)), "labels", encode_labels(v), "anonymous",
                      (int)volume_is_anonymous(v), "users", (int)volume_users(v, NULL), "sizeBytes",
                      bytes != 0 ? json_integer((json_int_t)bytes) : json_null());
 }
@@ -113,14 +113,14 @@ static void list_volumes(struct http_request *req)
     struct err err = ERR_NONE;
     json_t *list;
 
-    if (!native_may_have_volumes(req))
+    if (!api_may_have_volumes(req))
         return;
     if (http_query(req, list_fields, &q, &err) < 0) {
         reply_error(req, &err);
         return;
     }
     list = json_array();
-    for (struct volume_entry *v = volume_first(native_supervisor(req)); v != NULL && list != NULL;
+    for (struct volume_entry *v = volume_first(api_supervisor(req)); v != NULL && list != NULL;
          v = volume_next(v)) {
         if (!volume_is_ready(v) || !volume_may_use(v, &who) || !volume_matches(v, &q))
             continue;
@@ -177,48 +177,48 @@ static void create_done(struct volume_create_body *b)
 
 static void on_volume_created(void *data, int r, struct volume_entry *v, const struct err *err)
 {
-    struct native_call *call = data;
+    struct api_call *call = data;
     auto_ptr(json_decref) json_t *root = NULL;
     auto_free char *text = NULL;
     char location[sizeof("/v1/volumes/") + VOLUME_NAME_MAX];
     const struct http_header headers[] = {{"Location", location}, {NULL, NULL}};
 
     if (r < 0) {
-        native_call_fail(call, err);
+        api_call_fail(call, err);
         return;
     }
     root = volume_encode(v);
     text = root != NULL ? json_dumps(root, JSON_COMPACT) : NULL;
     if (text == NULL) {
         reply_json(call->req, 201, NULL); /* NULL makes it answer 503 */
-        native_call_free(call);
+        api_call_free(call);
         return;
     }
     (void)snprintf(location, sizeof(location), "/v1/volumes/%s", volume_name(v));
     http_reply(call->req, 201, headers, "application/json", text, strlen(text));
-    native_call_free(call);
+    api_call_free(call);
 }
 
 static void create_volume(struct http_request *req)
 {
     struct volume_create_body b __attribute__((cleanup(create_done))) = {NULL, NULL, 0};
     const struct caller who = native_caller(req);
-    struct native_call *call;
+    struct api_call *call;
     struct err err = ERR_NONE;
-    struct volume_wish wish = {0};
+    struct volume_params params = {0};
     char **labels = NULL;
 
-    if (!native_may_have_volumes(req))
+    if (!api_may_have_volumes(req))
         return;
     if (json_body(req, create_fields, &b, &err) < 0 || http_query(req, NULL, NULL, &err) < 0 ||
-        native_labels(b.labels, &labels, &err) < 0) {
+        api_labels(b.labels, &labels, &err) < 0) {
         reply_error(req, &err);
         return;
     }
-    wish = (struct volume_wish){.name = b.name, .labels = labels, .bytes = (uint64_t)b.bytes};
-    call = native_call_new(req, NULL);
-    if (call != NULL && volume_create(call->sup, &wish, &who, on_volume_created, call, &err) < 0)
-        native_call_fail(call, &err);
+    params = (struct volume_params){.name = b.name, .labels = labels, .bytes = (uint64_t)b.bytes};
+    call = api_call_new(req, NULL);
+    if (call != NULL && volume_create(call->sup, &params, &who, on_volume_created, call, &err) < 0)
+        api_call_fail(call, &err);
     json_strings_free(labels);
 }
 
@@ -227,13 +227,13 @@ static void create_volume(struct http_request *req)
 static void on_volume_removed(void *data, int r, struct volume_entry *v, const struct err *err)
 {
     (void)v;
-    native_done_empty(data, r, err);
+    api_done_empty(data, r, err);
 }
 
 static void delete_volume(struct http_request *req)
 {
     struct volume_entry *v = volume_requested(req);
-    struct native_call *call;
+    struct api_call *call;
     struct err err = ERR_NONE;
 
     if (v == NULL)
@@ -242,9 +242,9 @@ static void delete_volume(struct http_request *req)
         reply_error(req, &err);
         return;
     }
-    call = native_call_new(req, NULL);
+    call = api_call_new(req, NULL);
     if (call != NULL && volume_remove(v, on_volume_removed, call, &err) < 0)
-        native_call_fail(call, &err);
+        api_call_fail(call, &err);
 }
 
 /* ---- prune ---- */
@@ -281,34 +281,34 @@ static void reply_names(struct http_request *req, char *const *names)
 
 static void on_volumes_pruned(void *data, int r, char *const *names, const struct err *err)
 {
-    struct native_call *call = data;
+    struct api_call *call = data;
 
     (void)r;
     (void)err;
     reply_names(call->req, names);
-    native_call_free(call);
+    api_call_free(call);
 }
 
 static void prune_volumes(struct http_request *req)
 {
     const struct caller who = native_caller(req);
     struct volume_prune_body b = {false, NULL};
-    struct native_call *call;
+    struct api_call *call;
     struct err err = ERR_NONE;
     int r;
 
-    if (!native_may_have_volumes(req))
+    if (!api_may_have_volumes(req))
         return;
     if (json_body(req, prune_fields, &b, &err) < 0 || http_query(req, NULL, NULL, &err) < 0) {
         reply_error(req, &err);
         json_strings_free(b.labels);
         return;
     }
-    call = native_call_new(req, NULL);
+    call = api_call_new(req, NULL);
     if (call != NULL) {
         r = volume_prune(call->sup, &who, b.all, b.labels, on_volumes_pruned, call, &err);
         if (r < 0)
-            native_call_fail(call, &err);
+            api_call_fail(call, &err);
         else if (r > 0)
             on_volumes_pruned(call, 0, NULL, NULL);
     }

@@ -10,6 +10,6 @@ struct volume_entry;
 
 json_t *volume_encode(const struct volume_entry *v);
 /* True if the client policy lets the peer use volumes. */
-bool native_volumes_allowed(struct http_request *req);
-/* As native_volumes_allowed; false: answered. */
-bool native_may_have_volumes(struct http_request *req);
+bool api_volumes_allowed(struct http_request *req);
+/* As api_volumes_allowed; false: answered. */
+bool api_may_have_volumes(struct http_request *req);
