@@ -291,7 +291,7 @@ asan: deps
 	@RIND_BIN=build/asan/rind scripts/run-tests build/asan
 
 ## make tsan       unit tests under TSan, and the daemon where it uses its thread pool
-# Which is for images (core/images.c) and for syncing its state (core/store-disk.c).
+# Which is for images (images/images.c) and for syncing its state (sandbox/store-disk.c).
 TSAN_INTEG := integ/test-api-images,integ/test-images,integ/test-snapshots,integ/test-named-volumes,integ/test-state
 tsan: deps
 	@$(MAKE) --no-print-directory -j$$(nproc) FLAVOUR=tsan build/tsan/rind unit $(INTEG_NEEDS)

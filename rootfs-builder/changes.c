@@ -100,7 +100,8 @@ static int tree_stat(const struct changes_walk *w, int tree, struct stat *ret, s
 }
 
 /* Reads the names in the directory w->path of a tree; none if it does not exist. */
-static int tree_list(const struct changes_walk *w, int tree, struct sorted_names *ret, struct err *err)
+static int tree_list(const struct changes_walk *w, int tree, struct sorted_names *ret,
+                     struct err *err)
 {
     auto_close int fd =
         sys_openat2(tree, walk_relative_path(w), O_RDONLY | O_DIRECTORY, 0, OPEN_PLAIN);
@@ -161,8 +162,8 @@ static int walk_entry(struct changes_walk *w, struct changes_level *l, const str
 }
 
 /* Writes a record for each entry below that an opaque directory hides and does not replace. */
-static int walk_hidden(struct changes_walk *w, struct changes_level *l, const struct sorted_names *upper,
-                       struct err *err)
+static int walk_hidden(struct changes_walk *w, struct changes_level *l,
+                       const struct sorted_names *upper, struct err *err)
 {
     struct sorted_names lower;
     int r = tree_list(w, w->o->lower_fd, &lower, err);

@@ -8,7 +8,7 @@
 
 #include "base/auto.h"
 #include "base/err.h"
-#include "pack_internal.h"
+#include "pack-internal.h"
 
 enum {
     COPY_BYTES = 1 << 18,

@@ -3,7 +3,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "pack_internal.h"
+#include "pack-internal.h"
 
 void links_done(struct pack_links *l)
 {

@@ -14,7 +14,7 @@
 
 #include "base/auto.h"
 #include "base/err.h"
-#include "pack_internal.h"
+#include "pack-internal.h"
 #include "proto/syscalls.h"
 #include "xattrs.h"
 

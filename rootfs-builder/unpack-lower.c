@@ -9,7 +9,7 @@
 #include "base/err.h"
 #include "base/file.h"
 #include "proto/syscalls.h"
-#include "unpack_internal.h"
+#include "unpack-internal.h"
 
 /* Opens (O_PATH) `path` as the layers below show it. -ENOENT. */
 static int lower_open(const struct unpack *u, const char *path, int *ret_fd, size_t *ret_parent,

@@ -7,7 +7,7 @@
 
 #include "base/auto.h"
 #include "base/err.h"
-#include "unpack_internal.h"
+#include "unpack-internal.h"
 #include "xattrs.h"
 
 enum {

@@ -9,7 +9,7 @@
 #include "base/err.h"
 #include "proto/rmtree.h"
 #include "proto/syscalls.h"
-#include "unpack_internal.h"
+#include "unpack-internal.h"
 
 enum { LINKS_MAX = 40 /* the kernel's limit */ };
 

@@ -11,7 +11,7 @@
 #include "proto/dents.h"
 #include "proto/rmtree.h"
 #include "proto/syscalls.h"
-#include "unpack_internal.h"
+#include "unpack-internal.h"
 
 enum { HOLLOW_DEPTH_MAX = 16 };
 

@@ -15,7 +15,7 @@
 #include "base/err.h"
 #include "base/file.h"
 #include "proto/syscalls.h"
-#include "unpack_internal.h"
+#include "unpack-internal.h"
 
 int count_entry(struct unpack *u, struct err *err)
 {

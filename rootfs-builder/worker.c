@@ -26,8 +26,8 @@
 #include "base/clock.h"
 #include "base/err.h"
 #include "confine.h"
+#include "hash-copy.h"
 #include "image/worker-proto.h"
-#include "lane.h"
 #include "part.h"
 
 enum { PIPE_BYTES = 1 << 20 };
@@ -157,7 +157,8 @@ static int worker_start_packing(struct worker *w, part_fn *fn)
     if (r < 0)
         return r;
     if (w->start.kind == WORKER_PLAIN) {
-        r = hash_copy_open(&w->hash_copies[0], tar[0], take_fd(&w->archive), w->start.bytes, &w->err);
+        r = hash_copy_open(&w->hash_copies[0], tar[0], take_fd(&w->archive), w->start.bytes,
+                           &w->err);
         w->hash_copies[0].to_blocks = true;
         return r;
     }
@@ -169,7 +170,8 @@ static int worker_start_packing(struct worker *w, part_fn *fn)
     if (r == 0)
         r = hash_copy_open(&w->hash_copies[0], tar[0], raw[1], w->start.bytes, &w->err);
     if (r == 0)
-        r = hash_copy_open(&w->hash_copies[1], packed[0], take_fd(&w->archive), UINT64_MAX, &w->err);
+        r = hash_copy_open(&w->hash_copies[1], packed[0], take_fd(&w->archive), UINT64_MAX,
+                           &w->err);
     w->hash_copies[1].to_blocks = true;
     if (r == 0 && (fd_set_nonblocking(raw[1]) < 0 || fd_set_nonblocking(packed[0]) < 0))
         r = err_errno(&w->err, -errno, "a pipe");
@@ -357,8 +359,10 @@ static int worker_send_progress(struct worker *w)
 static bool worker_is_finished(const struct worker *w)
 {
     return (w->codec.pid == 0 || w->codec.done) && w->parser.done &&
-           (w->hash_copies[0].buf == NULL || (w->hash_copies[0].ended && w->hash_copies[0].at == w->hash_copies[0].len)) &&
-           (w->hash_copies[1].buf == NULL || (w->hash_copies[1].ended && w->hash_copies[1].at == w->hash_copies[1].len));
+           (w->hash_copies[0].buf == NULL ||
+            (w->hash_copies[0].ended && w->hash_copies[0].at == w->hash_copies[0].len)) &&
+           (w->hash_copies[1].buf == NULL ||
+            (w->hash_copies[1].ended && w->hash_copies[1].at == w->hash_copies[1].len));
 }
 
 /* Reads the codec's message first: if both failed, the parser's error is a consequence. */
@@ -442,8 +446,14 @@ static int worker_send_result(struct worker *w, int r)
 
 static int worker_run(struct worker *w)
 {
-    const int keep[] = {w->control,       w->codec.report, w->parser.report, w->contents,
-                        w->hash_copies[0].from, w->hash_copies[0].to,  w->hash_copies[1].from, w->hash_copies[1].to};
+    const int keep[] = {w->control,
+                        w->codec.report,
+                        w->parser.report,
+                        w->contents,
+                        w->hash_copies[0].from,
+                        w->hash_copies[0].to,
+                        w->hash_copies[1].from,
+                        w->hash_copies[1].to};
     int r;
 
     r = confine_descriptors(keep, sizeof(keep) / sizeof(keep[0]), &w->err);

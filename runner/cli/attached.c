@@ -21,7 +21,7 @@
 #include "base/auto.h"
 #include "base/clock.h"
 #include "base/err.h"
-#include "base/impatience.h"
+#include "base/signal-escalation.h"
 #include "base/terminal.h"
 #include "cli/cli.h"
 #include "cli/frames.h"

@@ -57,9 +57,9 @@ int attached_request(struct attached *a, struct client *c, const struct client_r
 /*
  * Call after attached_request. Moves all data until the command has ended and its output is
  * written. again: target for attaching anew (with {"own":…} from `own`) if the connection is lost.
- * The third SIGINT or SIGTERM without a pause (base/impatience.h) kills the command with `own`,
- * else detaches; the fourth ends at once. Returns 0 and *ret, or a negative errno, with ret->status
- * set to the exit status (125, 126, 127). Blocks.
+ * The third SIGINT or SIGTERM without a pause (base/signal-escalation.h) kills the command with
+ * `own`, else detaches; the fourth ends at once. Returns 0 and *ret, or a negative errno, with
+ * ret->status set to the exit status (125, 126, 127). Blocks.
  */
 int attached_run(struct attached *a, struct client *c, const char *again, bool own,
                  struct attached_end *ret, struct err *err);

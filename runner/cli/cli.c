@@ -11,7 +11,7 @@
 
 #include "base/err.h"
 #include "base/log.h"
-#include "core/paths.h"
+#include "sandbox/paths.h"
 
 /* clang-format off */
 const struct opt global_options[] = {

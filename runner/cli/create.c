@@ -6,7 +6,7 @@
 
 #include "base/auto.h"
 #include "base/err.h"
-#include "cli/spec_options.h"
+#include "cli/spec-options.h"
 #include "json/parse.h"
 #include "spec/spec.h"
 

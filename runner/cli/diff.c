@@ -6,7 +6,7 @@
 #include "base/auto.h"
 #include "base/err.h"
 #include "cli/remote.h"
-#include "cli/table.h"
+#include "cli/text-table.h"
 #include "json/parse.h"
 
 static const struct opt_group groups[] = {REMOTE_GROUP, {0}};

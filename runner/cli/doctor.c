@@ -1,6 +1,6 @@
-/* rind doctor: prints the report of core/doctor.h as a table, or as JSON. */
+/* rind doctor: prints the report of doctor/doctor.h as a table, or as JSON. */
 
-#include "core/doctor.h"
+#include "doctor/doctor.h"
 
 #include <jansson.h>
 #include <stdlib.h>

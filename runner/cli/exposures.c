@@ -8,7 +8,7 @@
 #include "base/buf.h"
 #include "base/err.h"
 #include "cli/listing.h"
-#include "cli/table.h"
+#include "cli/text-table.h"
 #include "cli/url.h"
 #include "json/parse.h"
 

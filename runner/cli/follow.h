@@ -4,7 +4,7 @@
 
 #include <errno.h>
 
-#include "cli/event_stream.h"
+#include "cli/event-stream.h"
 
 struct err;
 struct remote;

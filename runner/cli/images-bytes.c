@@ -214,8 +214,8 @@ static int post_archive(const struct images_args *args, const char *target, cons
     struct client_request request = {
         .method = "POST", .target = target, .type = "application/x-tar", .flags = CLIENT_CHUNKED};
     struct load_progress t = {.args = args,
-                        .line = BUF_INIT(LINE_MAX_BYTES),
-                        .bar = !args->remote.json && isatty(STDERR_FILENO) == 1};
+                              .line = BUF_INIT(LINE_MAX_BYTES),
+                              .bar = !args->remote.json && isatty(STDERR_FILENO) == 1};
     int r = images_open(args, &c, err);
 
     if (r == 0)

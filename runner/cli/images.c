@@ -13,7 +13,7 @@
 #include "base/clock.h"
 #include "base/err.h"
 #include "cli/human.h"
-#include "cli/table.h"
+#include "cli/text-table.h"
 #include "cli/url.h"
 #include "json/parse.h"
 

@@ -4,8 +4,8 @@
 
 #include <jansson.h>
 
-#include "api/alone.h"
 #include "cli/remote.h"
+#include "daemon/alone.h"
 
 struct err;
 

@@ -7,8 +7,8 @@
 #include "base/auto.h"
 #include "base/err.h"
 #include "base/number.h"
-#include "cli/console_print.h"
-#include "cli/log_print.h"
+#include "cli/console-print.h"
+#include "cli/log-print.h"
 #include "cli/remote.h"
 #include "json/parse.h"
 

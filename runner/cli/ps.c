@@ -8,7 +8,7 @@
 #include "base/err.h"
 #include "cli/human.h"
 #include "cli/listing.h"
-#include "cli/table.h"
+#include "cli/text-table.h"
 #include "cli/url.h"
 #include "json/parse.h"
 
@@ -56,8 +56,8 @@ static int add_main(struct client *c, const char *name, json_t *rows, struct err
     if (r < 0 || !json_is_integer(json_object_get(sandbox, "pid")))
         return r;
     command = json_object_get(json_object_get(sandbox, "spec"), "command");
-    return add_row(rows, "main", NULL, json_object_get(sandbox, "state"), json_object_get(sandbox, "pid"),
-                   json_incref(command));
+    return add_row(rows, "main", NULL, json_object_get(sandbox, "state"),
+                   json_object_get(sandbox, "pid"), json_incref(command));
 }
 
 static int add_execs(struct client *c, const char *name, json_t *rows, struct err *err)

@@ -15,8 +15,8 @@
 #include "base/buf.h"
 #include "base/err.h"
 #include "cli/url.h"
-#include "core/paths.h"
 #include "json/parse.h"
+#include "sandbox/paths.h"
 
 /* clang-format off */
 #define SOCKET_ROW                                                                                 \

@@ -1,9 +1,9 @@
 /*
- * rind run: runs one sandbox from start to removal, through the daemon (run_remote.h) or in this
- * process (core/run.h).
+ * rind run: runs one sandbox from start to removal, through the daemon (run-remote.h) or in this
+ * process (run/run.h).
  */
 
-#include "core/run.h"
+#include "run/run.h"
 
 #include <assert.h>
 #include <errno.h>
@@ -11,10 +11,10 @@
 #include <unistd.h>
 
 #include "base/err.h"
-#include "cli/attach_options.h"
+#include "cli/attach-options.h"
 #include "cli/cli.h"
-#include "cli/run_remote.h"
-#include "cli/spec_options.h"
+#include "cli/run-remote.h"
+#include "cli/spec-options.h"
 #include "spec/spec.h"
 
 /* clang-format off */

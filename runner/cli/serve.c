@@ -1,6 +1,6 @@
 /* rind serve: runs the daemon. */
 
-#include "api/serve.h"
+#include "daemon/serve.h"
 
 #include <stddef.h>
 #include <stdio.h>

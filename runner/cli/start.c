@@ -8,7 +8,7 @@
 #include "base/buf.h"
 #include "base/err.h"
 #include "base/terminal.h"
-#include "cli/attach_options.h"
+#include "cli/attach-options.h"
 #include "cli/attached.h"
 #include "cli/remote.h"
 #include "cli/url.h"

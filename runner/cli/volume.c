@@ -11,7 +11,7 @@
 #include "base/err.h"
 #include "cli/human.h"
 #include "cli/listing.h"
-#include "cli/table.h"
+#include "cli/text-table.h"
 #include "cli/url.h"
 #include "cli/words.h"
 #include "json/parse.h"

@@ -8,7 +8,7 @@
 
 #include "base/err.h"
 #include "base/http-head.h"
-#include "gateway/hello.h"
+#include "gateway/tls-client-hello.h"
 
 /* ---- writing ---- */
 

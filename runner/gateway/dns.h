@@ -14,7 +14,7 @@
 #include <stddef.h>
 #include <stdint.h>
 
-#include "gateway/poller.h"
+#include "base/evloop.h"
 #include "policy/egress.h"
 
 struct dns;

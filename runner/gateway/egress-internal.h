@@ -13,10 +13,10 @@
 #include <openssl/types.h>
 
 #include "gateway/egress.h"
-#include "gateway/hello.h"
 #include "gateway/names.h"
 #include "gateway/proxy.h"
 #include "gateway/relay.h"
+#include "gateway/tls-client-hello.h"
 
 struct egress_conn;
 struct egress_tunnel;

@@ -26,8 +26,8 @@
 #include <stdint.h>
 
 #include "base/address.h"
+#include "base/evloop.h"
 #include "gateway/dns.h"
-#include "gateway/poller.h"
 #include "policy/egress.h"
 
 struct ca;

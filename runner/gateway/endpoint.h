@@ -12,7 +12,7 @@
 #include <stdint.h>
 
 #include "base/buf.h"
-#include "gateway/poller.h"
+#include "base/evloop.h"
 
 enum {
     ENDPOINT_READ = 32 << 10,    /* bytes of one read */
@@ -21,8 +21,8 @@ enum {
 
 struct endpoint {
     struct fd_watch watch; /* first */
-    int fd;             /* owned; -1 */
-    SSL *ssl;           /* owned; NULL = plain */
+    int fd;                /* owned; -1 */
+    SSL *ssl;              /* owned; NULL = plain */
     bool readable, writable;
     bool eof;    /* the peer has shut down its direction */
     bool failed; /* a read or write failed, or TLS did */

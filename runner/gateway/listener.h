@@ -8,7 +8,7 @@
 #include <stddef.h>
 #include <sys/socket.h>
 
-#include "gateway/poller.h"
+#include "base/evloop.h"
 
 struct err;
 struct listener;

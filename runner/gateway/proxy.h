@@ -16,7 +16,7 @@
 #include <stdint.h>
 
 #include "base/buf.h"
-#include "gateway/poller.h"
+#include "base/evloop.h"
 
 struct err;
 struct message;

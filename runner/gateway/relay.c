@@ -16,7 +16,7 @@
 #include "base/list.h"
 #include "base/socket.h"
 #include "gateway/listener.h"
-#include "gateway/throughput.h"
+#include "gateway/sched-batch.h"
 
 enum {
     COPY_SIZE = 64 << 10,  /* bytes of one read; the least that a new pipe holds */

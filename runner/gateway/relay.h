@@ -19,7 +19,7 @@
 #include <stddef.h>
 #include <stdint.h>
 
-#include "gateway/poller.h"
+#include "base/evloop.h"
 
 struct err;
 struct relay;

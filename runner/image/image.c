@@ -8,7 +8,7 @@
 #include "base/err.h"
 #include "base/rfc3339.h"
 #include "image/manifest.h"
-#include "image/store_internal.h"
+#include "image/store-internal.h"
 #include "json/decode.h"
 #include "json/parse.h"
 

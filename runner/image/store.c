@@ -17,7 +17,7 @@
 #include "base/dir.h"
 #include "base/err.h"
 #include "base/file.h"
-#include "image/store_internal.h"
+#include "image/store-internal.h"
 #include "proto/syscalls.h"
 
 enum { READ_SIZE = 1 << 20, TRIES = 16 };

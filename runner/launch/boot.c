@@ -174,7 +174,8 @@ static int clone_joined(const struct boot_child *c, uid_t owner, struct clone_ar
 }
 
 /* Returns the child's pid or a negative errno. */
-static int clone_child(const struct launch_sandbox *s, struct clone_args *args, const struct boot_child *c)
+static int clone_child(const struct launch_sandbox *s, struct clone_args *args,
+                       const struct boot_child *c)
 {
     sigset_t all, old;
     int pid;
@@ -438,7 +439,8 @@ static int boot_read_stages(struct boot *b, int fd, struct err *err)
     return r;
 }
 
-int boot_follow(const struct launch_sandbox *s, const struct boot_ends *ends, int plan_fd, struct err *err)
+int boot_follow(const struct launch_sandbox *s, const struct boot_ends *ends, int plan_fd,
+                struct err *err)
 {
     const int64_t deadline = clock_mono_ms() + BOOT_TIMEOUT_MS;
     struct boot b = BOOT_INIT(plan_fd);

@@ -17,7 +17,7 @@
 
 #include "base/auto.h"
 #include "base/err.h"
-#include "launch/cgroup_internal.h"
+#include "launch/cgroup-internal.h"
 #include "launch/sandbox.h"
 
 void cgroup_view_close(struct cgroup_view *view)

@@ -26,7 +26,7 @@
 #include "base/dir.h"
 #include "base/err.h"
 #include "base/file.h"
-#include "launch/cgroup_internal.h"
+#include "launch/cgroup-internal.h"
 
 #define ALL_DIR "_all" /* not a valid id: ids have no `_` */
 

@@ -205,7 +205,8 @@ static int handler_dial_tcp(const char *text)
 
 /* Reads the sandbox's creator from a file that only the launcher writes: the client that restarts a
  * sandbox later may be another one. */
-static int sandbox_load_creator(const struct launch_sandbox *s, struct creator *ret, struct err *err)
+static int sandbox_load_creator(const struct launch_sandbox *s, struct creator *ret,
+                                struct err *err)
 {
     if (!s->kept) {
         *ret = *s->creator;

@@ -55,7 +55,7 @@
 #include "base/socket.h"
 #include "launch/net-ops.h"
 #include "launch/sandbox.h"
-#include "launch/volume_internal.h"
+#include "launch/volume-internal.h"
 #include "proto/syscalls.h"
 
 enum {
@@ -604,7 +604,8 @@ static bool job_post(struct launcher *l, const struct queued *q)
     return job_hand_over(l, q) || (!l->janitor_fails && job_start(l, q) > 0);
 }
 
-static struct queued job_of(enum job_type type, const struct launch_sandbox *s, bool cgroups, int barrier)
+static struct queued job_of(enum job_type type, const struct launch_sandbox *s, bool cgroups,
+                            int barrier)
 {
     struct queued q = {.job = {.type = type, .cgroups = cgroups, .base = s->ids.base},
                        .fds = {s->lock_fd, s->ids.lock_fd, FD_NONE, barrier}};

@@ -40,7 +40,7 @@ enum {
 /* The state of one start, until it has succeeded. */
 struct start {
     struct launcher *l;
-    struct launch_sandbox *s;              /* owned */
+    struct launch_sandbox *s;       /* owned */
     const struct launch_request *q; /* borrowed */
     struct plan_mounts mounts;
     int fds[START_FDS_MAX]; /* owned from FIRST_OP on; what init gets, at PLAN_FD and up */
@@ -677,7 +677,8 @@ int launcher_start(struct launcher *l, const struct launch_request *q, struct la
 
 /* A network is named and addressed by its owner's id range, so the owner stays while other
  * sandboxes are in it. */
-static int sandbox_check_members(struct launcher *l, const struct launch_sandbox *s, struct err *err)
+static int sandbox_check_members(struct launcher *l, const struct launch_sandbox *s,
+                                 struct err *err)
 {
     const struct launch_sandbox *peer;
     const char *id;

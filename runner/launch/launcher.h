@@ -17,7 +17,7 @@
 #include <sys/types.h>
 
 #include "launch/request.h"
-#include "policy/net-box.h"
+#include "policy/net-setup.h"
 
 struct err;
 struct launcher;
@@ -107,8 +107,8 @@ int launcher_freeze(struct launcher *l, const char *id, bool freeze, struct err 
 /* Reattaches a kept sandbox if its init survived the previous launcher. -ENOENT: no such sandbox.
  * -ESRCH: its init has exited (the sandbox is stopped). -EAGAIN: its init does not listen, because
  * it is starting or exiting: retry. *ret_frozen: its processes are frozen. */
-int launcher_reattach(struct launcher *l, const char *id, struct launch_result *ret, bool *ret_frozen,
-                   struct err *err);
+int launcher_reattach(struct launcher *l, const char *id, struct launch_result *ret,
+                      bool *ret_frozen, struct err *err);
 
 /*
  * Makes q->count sockets (TCP, or UDP if q->udp) of q->family in the net namespace of the sandbox

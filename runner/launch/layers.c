@@ -367,14 +367,14 @@ static int layers_each(struct launcher *l, int (*one)(void *arg, const char *nam
     return r == 0 ? -errno : r;
 }
 
-struct listing {
+struct layers_listing {
     struct launcher *l;
     struct buf text;
 };
 
 static int layers_list_one(void *arg, const char *name)
 {
-    struct listing *list = arg;
+    struct layers_listing *list = arg;
     auto_free char *bytes = NULL;
     char path[LAUNCH_LAYER_NAME + 8];
     size_t len = 0;
@@ -392,7 +392,7 @@ static int layers_list_one(void *arg, const char *name)
 
 int launcher_layer_list(struct launcher *l, struct err *err)
 {
-    struct listing list = {.l = l, .text = BUF_INIT(LIST_MAX)};
+    struct layers_listing list = {.l = l, .text = BUF_INIT(LIST_MAX)};
     int r = layers_each(l, layers_list_one, &list), fd = FD_NONE;
 
     if (r == 0)

@@ -174,8 +174,8 @@ static int sandbox_reattach(struct launcher *l, struct launch_sandbox *s, struct
     return 0;
 }
 
-int launcher_reattach(struct launcher *l, const char *id, struct launch_result *ret, bool *ret_frozen,
-                   struct err *err)
+int launcher_reattach(struct launcher *l, const char *id, struct launch_result *ret,
+                      bool *ret_frozen, struct err *err)
 {
     struct launch_sandbox *s;
     int r;

@@ -2,7 +2,7 @@
 
 /*
  * The operations on the host's network that the launcher needs. launch/ and net/ do not include
- * each other: core/ fills this table with net/'s functions (core/network.h) and passes it to
+ * each other: core/ fills this table with net/'s functions (ports/network.h) and passes it to
  * launcher_open. Without a table the launcher refuses sandboxes with any network but their own
  * loopback.
  */
@@ -13,7 +13,7 @@
 #include <sys/socket.h>
 
 #include "policy/egress-net.h"
-#include "policy/net-box.h"
+#include "policy/net-setup.h"
 
 struct err;
 
@@ -40,7 +40,8 @@ struct launch_net_ops {
      * wait() ms (-1: not). restore returns NET_OPS_ flags or a negative errno. */
     int (*watch)(void *data);
     int (*wait)(void *data);
-    int (*restore)(void *data, const struct net_setup *const *setups, size_t count, struct err *err);
+    int (*restore)(void *data, const struct net_setup *const *setups, size_t count,
+                   struct err *err);
     /* Returns why the network of a slot is closed (its rules could not be restored), or NULL if it
      * is open. */
     const char *(*closed)(void *data, uint32_t slot);

@@ -95,7 +95,8 @@ static bool record_load(int dir_fd, struct net_record *ret)
     return launch_id_ok(ret->owner) && ret->host_count <= LAUNCH_HOSTS_MAX;
 }
 
-static int sandbox_set_hosts(struct launch_sandbox *s, const struct launch_host *hosts, size_t count)
+static int sandbox_set_hosts(struct launch_sandbox *s, const struct launch_host *hosts,
+                             size_t count)
 {
     struct launch_host *own = count > 0 ? malloc(count * sizeof(*own)) : NULL;
 
@@ -158,8 +159,8 @@ static struct launch_sandbox *live_sandbox(struct launcher *l, const char *id)
 }
 
 /* Gives s its own copy of the box: the owner may be dropped from the registry before s. */
-static int network_share_box(struct launch_sandbox *s, const struct launch_sandbox *member, int *ret_pidfd,
-                             struct err *err)
+static int network_share_box(struct launch_sandbox *s, const struct launch_sandbox *member,
+                             int *ret_pidfd, struct err *err)
 {
     *ret_pidfd = member->pidfd;
     if (member->net == NULL)
@@ -214,7 +215,7 @@ int network_choose(struct launcher *l, struct launch_sandbox *s, const struct la
 struct net_survivor {
     char id[LAUNCH_ID_MAX + 1];
     char owner[LAUNCH_ID_MAX + 1]; /* id of the sandbox that owns the network */
-    struct net_setup *setup;           /* owned; NULL: the network has no link */
+    struct net_setup *setup;       /* owned; NULL: the network has no link */
 };
 
 /* The sandbox runs, but the record of its network is unreadable, so its rules cannot be restored:
@@ -313,7 +314,7 @@ static uint32_t network_group_of(const struct launcher *l, const char *name)
 }
 
 static struct net_setup *network_box_of(const struct launcher *l, const struct launch_sandbox *s,
-                                      const struct launch_request *q)
+                                        const struct launch_request *q)
 {
     struct net_setup *setup = calloc(1, sizeof(*setup));
 
@@ -493,7 +494,8 @@ static void network_follow_all(struct launcher *l)
 
 /* Collects every live network once. The list is a fixed array: an allocation could fail, and then
  * no rules would be restored. */
-static size_t network_live_boxes(const struct launcher *l, const struct net_setup *ret[IDRANGE_COUNT])
+static size_t network_live_boxes(const struct launcher *l,
+                                 const struct net_setup *ret[IDRANGE_COUNT])
 {
     size_t count = 0;
 

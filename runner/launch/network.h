@@ -12,7 +12,7 @@
 #include <stdbool.h>
 
 #include "base/buf.h"
-#include "policy/net-box.h"
+#include "policy/net-setup.h"
 
 struct err;
 struct launch_request;

@@ -13,8 +13,8 @@
 #include "base/buf.h"
 #include "base/err.h"
 #include "base/file.h"
-#include "launch/floor.h"
 #include "launch/sandbox.h"
+#include "launch/seccomp-baseline.h"
 #include "proto/plan.h"
 #include "proto/syscalls.h"
 
@@ -25,13 +25,13 @@ enum {
     TMPFS_OPTIONS_MAX = 96, /* the words, and two numbers of 19 digits */
 };
 
-struct builder {
+struct plan_build_builder {
     struct buf ops, strings;
     uint32_t op_count;
     bool failed;
 };
 
-static uint32_t plan_add_string(struct builder *b, const char *text)
+static uint32_t plan_add_string(struct plan_build_builder *b, const char *text)
 {
     uint32_t at = (uint32_t)b->strings.len;
 
@@ -50,7 +50,7 @@ struct op {
     uint32_t attr;
 };
 
-static void plan_add_op(struct builder *b, struct op o)
+static void plan_add_op(struct plan_build_builder *b, struct op o)
 {
     struct plan_op op = {.type = (uint16_t)o.type, .flags = o.flags, .fd = o.fd, .attr = o.attr};
 
@@ -65,7 +65,8 @@ static void plan_add_op(struct builder *b, struct op o)
 
 /* has_cgroup: init makes a cgroup namespace for itself and one per exec, which are added to the
  * sandbox's limit. */
-static void plan_add_counters(struct builder *b, const struct launch_request *q, bool has_cgroup)
+static void plan_add_counters(struct plan_build_builder *b, const struct launch_request *q,
+                              bool has_cgroup)
 {
     char path[96], text[24];
 
@@ -86,7 +87,7 @@ static void plan_add_counters(struct builder *b, const struct launch_request *q,
 }
 
 /* Skipped for a joined network: its owner has set the sysctls already. */
-static void plan_add_net_sysctls(struct builder *b)
+static void plan_add_net_sysctls(struct plan_build_builder *b)
 {
     /* The net namespace belongs to the outer user namespace, so no process inside has capabilities
      * over it. These two sysctls grant what Docker's default capabilities do: low ports and ping.
@@ -114,7 +115,7 @@ static void tmpfs_options(char *buf, size_t cap, long long bytes)
 
 /* Adds the sandbox's own limits in /sys: its cgroups and its processors. /proc/cpuinfo is added
  * after /proc. */
-static void plan_add_limits_view(struct builder *b, const struct plan_mounts *mounts)
+static void plan_add_limits_view(struct plan_build_builder *b, const struct plan_mounts *mounts)
 {
     const uint16_t ours = PLAN_STRICT | PLAN_READY;
     char path[sizeof("sys/fs/cgroup/") + CGROUP_VIEW_NAME_MAX];
@@ -148,7 +149,7 @@ static void plan_add_limits_view(struct builder *b, const struct plan_mounts *mo
                                    .flags = ours});
 }
 
-static void plan_add_system(struct builder *b, const struct launch_request *q,
+static void plan_add_system(struct plan_build_builder *b, const struct launch_request *q,
                             const struct plan_mounts *mounts)
 {
     const uint16_t strict = PLAN_STRICT | PLAN_MAKE_DIR;
@@ -221,7 +222,8 @@ static int client_mount_compare(const void *a, const void *b)
                   ((const struct client_mount *)b)->target);
 }
 
-static void plan_add_client_mounts(struct builder *b, struct client_mount *mounts, size_t count)
+static void plan_add_client_mounts(struct plan_build_builder *b, struct client_mount *mounts,
+                                   size_t count)
 {
     char options[TMPFS_OPTIONS_MAX];
 
@@ -313,8 +315,8 @@ static uint32_t plan_flags(const struct launch_request *q, bool joined, bool has
     return has_cgroup ? flags | PLAN_HAS_CGROUP : flags;
 }
 
-static int plan_assemble(const struct launch_request *q, struct builder *b, struct plan_header *h,
-                         struct err *err)
+static int plan_assemble(const struct launch_request *q, struct plan_build_builder *b,
+                         struct plan_header *h, struct err *err)
 {
     auto_buf struct buf plan = BUF_INIT(PLAN_SIZE_MAX);
     struct sock_filter baseline[BASELINE_MAX], guard[BASELINE_MAX];
@@ -358,8 +360,8 @@ int plan_build(const struct launch_request *q, const struct plan_mounts *mounts,
     struct client_mount client[LAUNCH_VOLUMES_MAX + LAUNCH_TMPFS_MAX];
     struct plan_header h = {
         .magic = PLAN_MAGIC, .version = PLAN_VERSION, .capabilities = q->capabilities};
-    struct builder b = {.ops = BUF_INIT(PLAN_OPS_MAX * sizeof(struct plan_op)),
-                        .strings = BUF_INIT(PLAN_SIZE_MAX)};
+    struct plan_build_builder b = {.ops = BUF_INIT(PLAN_OPS_MAX * sizeof(struct plan_op)),
+                                   .strings = BUF_INIT(PLAN_SIZE_MAX)};
     size_t n = 0;
     const char *guarded = NULL; /* the target of one guarded volume */
     int fd = 0;

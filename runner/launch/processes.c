@@ -37,7 +37,7 @@ enum {
     OF_USERS = 2, /* index into the numbers of a process */
 };
 
-struct listing {
+struct processes_listing {
     const struct launch_sandbox *s;
     struct buf list; /* struct launch_process; parents are host pids until listing_set_parents */
     struct buf host; /* int32_t: the host pid of each */
@@ -117,7 +117,8 @@ static bool stat_fields(const char *at, int64_t ret[STAT_FIELDS])
     return true;
 }
 
-static int process_read_stat(int proc_fd, const struct listing *l, struct launch_process *p)
+static int process_read_stat(int proc_fd, const struct processes_listing *l,
+                             struct launch_process *p)
 {
     auto_free char *text = NULL;
     auto_close int fd = openat(proc_fd, "stat", O_RDONLY | O_CLOEXEC | O_NOFOLLOW);
@@ -145,7 +146,7 @@ static int process_read_stat(int proc_fd, const struct listing *l, struct launch
 }
 
 /* A process that has exited meanwhile is skipped. */
-static int listing_add_process(struct listing *l, long pid)
+static int listing_add_process(struct processes_listing *l, long pid)
 {
     auto_close int pidfd = sys_pidfd_open((pid_t)pid), fd = FD_NONE;
     const int32_t host = (int32_t)pid;
@@ -169,7 +170,7 @@ static int listing_add_process(struct listing *l, long pid)
 }
 
 /* Translates parents from host pids to pids in init's namespace. */
-static void listing_set_parents(struct listing *l)
+static void listing_set_parents(struct processes_listing *l)
 {
     struct launch_process *list = (struct launch_process *)(void *)l->list.data;
     const int32_t *host = (const int32_t *)(const void *)l->host.data;
@@ -189,7 +190,7 @@ static void listing_set_parents(struct listing *l)
 
 /* ---- all processes ---- */
 
-static int listing_add_cgroup(struct listing *l, int dir_fd)
+static int listing_add_cgroup(struct processes_listing *l, int dir_fd)
 {
     auto_free char *text = NULL;
     auto_close int fd = openat(dir_fd, "cgroup.procs", O_RDONLY | O_CLOEXEC | O_NOFOLLOW);
@@ -210,7 +211,7 @@ static int listing_add_cgroup(struct listing *l, int dir_fd)
     return r;
 }
 
-static int listing_add_tree(struct listing *l, int dir_fd, int depth)
+static int listing_add_tree(struct processes_listing *l, int dir_fd, int depth)
 {
     auto_ptr(dir_close) DIR *d = NULL;
     const struct dirent *e;
@@ -244,11 +245,12 @@ static int64_t host_boot_ms(void)
 int launcher_processes(struct launcher *l, const char *id, struct err *err)
 {
     struct launch_sandbox *s = launcher_find(l, id);
-    struct listing list = {.s = s,
-                           .list = BUF_INIT(LAUNCH_PROCESSES_MAX * sizeof(struct launch_process)),
-                           .host = BUF_INIT(LAUNCH_PROCESSES_MAX * sizeof(int32_t)),
-                           .boot_ms = host_boot_ms(),
-                           .ticks = sysconf(_SC_CLK_TCK)};
+    struct processes_listing list = {
+        .s = s,
+        .list = BUF_INIT(LAUNCH_PROCESSES_MAX * sizeof(struct launch_process)),
+        .host = BUF_INIT(LAUNCH_PROCESSES_MAX * sizeof(int32_t)),
+        .boot_ms = host_boot_ms(),
+        .ticks = sysconf(_SC_CLK_TCK)};
     auto_close int users = FD_NONE;
     int r;
 

@@ -74,7 +74,7 @@ enum launch_verb {
     /* replies with a socket connected, or connecting, to the host's name server number TAG_INDEX */
     LAUNCH_RESOLVER,
     /* replies with a socket on which the kernel reports sandboxes that exceed their connection
-     * limit (net/over.h); -EBUSY: another process has it */
+     * limit (net/conn-limit.h); -EBUSY: another process has it */
     LAUNCH_CONN_LIMIT,
     /* Layers of images (layers.c, worker.c). */
     /* starts a worker of TAG_WORKER's kind; replies with its pidfd and socket

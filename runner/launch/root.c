@@ -436,13 +436,13 @@ static int root_clone_only_lower(struct root_sources *s, struct err *err)
 }
 
 int root_mount_read_only(struct launcher *l, const struct creator *creator,
-                         const struct launch_request *q, int userns_fd, const struct launch_sandbox *upper,
-                         struct err *err)
+                         const struct launch_request *q, int userns_fd,
+                         const struct launch_sandbox *upper, struct err *err)
 {
     struct root_sources sources
         __attribute__((cleanup(root_sources_close))) = {.host = HOST_LAYERS_NONE, .own = FD_NONE};
     const struct launch_sandbox of_volumes = {.creator = (struct creator *)(uintptr_t)creator,
-                                       .ids.base = IDRANGE_LAYERS};
+                                              .ids.base = IDRANGE_LAYERS};
     int r = 0;
 
     if (upper != NULL) {

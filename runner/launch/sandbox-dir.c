@@ -33,7 +33,8 @@ static int sandbox_lock_file(int dir_fd)
     return take_fd(&fd);
 }
 
-static int sandbox_dir_fill(const struct launch_sandbox *s, int dir_fd, int64_t disk, struct err *err)
+static int sandbox_dir_fill(const struct launch_sandbox *s, int dir_fd, int64_t disk,
+                            struct err *err)
 {
     int r;
 
@@ -149,11 +150,12 @@ static int sandbox_open_dir(struct launcher *l, struct launch_sandbox *s)
 
 int sandbox_dir_whole(const struct launch_sandbox *s, struct err *err)
 {
-    return !s->upper_missing ? 0
-                      : err_set(err, -EUCLEAN,
-                                "sandbox %s: its writable layer is gone from the state directory; "
-                                "it can only be removed",
-                                s->id);
+    return !s->upper_missing
+               ? 0
+               : err_set(err, -EUCLEAN,
+                         "sandbox %s: its writable layer is gone from the state directory; "
+                         "it can only be removed",
+                         s->id);
 }
 
 int sandbox_dir_peek(struct launcher *l, struct launch_sandbox *s, struct err *err)

@@ -14,7 +14,7 @@
 #include "launch/idrange.h"
 #include "launch/request.h"
 #include "launch/volume.h"
-#include "policy/net-box.h"
+#include "policy/net-setup.h"
 #include "proto/init-msg.h"
 
 struct err;
@@ -50,7 +50,7 @@ struct launch_sandbox {
     struct idrange ids;
     struct cgroup *cgroup; /* owned */
     bool kept;             /* files and ids outlive init */
-    bool upper_missing;           /* upper is missing: it cannot be started or read */
+    bool upper_missing;    /* upper is missing: it cannot be started or read */
     bool failed;           /* the start failed, and the processes were slow to exit */
     /* Owned; its creator. For a kept sandbox that has started it is only on disk, because
      * a fork copies the page tables of all memory here. */
@@ -63,7 +63,7 @@ struct launch_sandbox {
     struct launch_sandbox_link all, by_id;
     struct launch_sandbox_link joined; /* list of the sandboxes that joined another's network */
     char net_owner[LAUNCH_ID_MAX +
-                   1];   /* the sandbox with the network: its own id unless joined; "": none yet */
+                   1]; /* the sandbox with the network: its own id unless joined; "": none yet */
     struct net_setup *net; /* owned; its own network's state, if it has a link */
     char hostname[LAUNCH_HOSTNAME_MAX + 1];
     char aliases[LAUNCH_ALIASES_MAX + 1]; /* as in TAG_NET_ALIASES; "": none */
@@ -143,7 +143,8 @@ struct launcher {
     int fusectl;  /* owned; an fusectl mount; FD_NONE until first needed */
     /* owned; low fd numbers, open on /dev/null unless a start is under way */
     int boot_slots[BOOT_SLOTS];
-    struct launch_sandbox *sandboxes; /* owned; this and the next two lines: the registry (sandboxes.c) */
+    struct launch_sandbox
+        *sandboxes; /* owned; this and the next two lines: the registry (sandboxes.c) */
     struct launch_sandbox *by_id[SANDBOX_BUCKETS], *joined;
     uint32_t sandbox_count, terminals_taken;
     struct child_table children;
@@ -393,13 +394,15 @@ void volume_look_close(struct launcher *l, struct volume_look *k);
  * sandbox's upper on top. All files have the ids that volumes have on disk, which userns_fd maps
  * to. Returns the fd. */
 int root_mount_read_only(struct launcher *l, const struct creator *creator,
-                         const struct launch_request *q, int userns_fd, const struct launch_sandbox *upper,
-                         struct err *err);
+                         const struct launch_request *q, int userns_fd,
+                         const struct launch_sandbox *upper, struct err *err);
 
-/* volume-open.c: makes a named volume a detached mount. userns_fd maps IDRANGE_LAYERS to the sandbox's
- * range. Returns the fd. *ret_lock is an fd that init must hold as long as it uses the volume. */
-int named_volume_mount(struct launcher *l, const struct launch_sandbox *s, const struct launch_volume *v,
-                       int userns_fd, int *ret_lock, struct err *err);
+/* volume-open.c: makes a named volume a detached mount. userns_fd maps IDRANGE_LAYERS to the
+ * sandbox's range. Returns the fd. *ret_lock is an fd that init must hold as long as it uses the
+ * volume. */
+int named_volume_mount(struct launcher *l, const struct launch_sandbox *s,
+                       const struct launch_volume *v, int userns_fd, int *ret_lock,
+                       struct err *err);
 /* Removes what killed launchers have left. */
 void volumes_sweep(struct launcher *l);
 

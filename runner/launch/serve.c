@@ -97,13 +97,13 @@ static int request_read(int fd, char **ret, size_t *ret_len, struct err *err)
     return 0;
 }
 
-struct answer {
+struct serve_answer {
     struct launch_reply reply;
     int fds[LAUNCH_REPLY_FDS_MAX]; /* owned */
     int fd_count;
 };
 
-static void answer_take_result(struct answer *a, const struct launch_result *res)
+static void answer_take_result(struct serve_answer *a, const struct launch_result *res)
 {
     a->reply.pid = res->pid;
     a->reply.base = res->base;
@@ -113,7 +113,7 @@ static void answer_take_result(struct answer *a, const struct launch_result *res
     a->fds[a->fd_count++] = res->control;
 }
 
-static int do_start(struct launcher *l, const struct launch_request *q, struct answer *a,
+static int do_start(struct launcher *l, const struct launch_request *q, struct serve_answer *a,
                     struct err *err)
 {
     struct launch_result res;
@@ -129,8 +129,8 @@ static int do_start(struct launcher *l, const struct launch_request *q, struct a
     return r;
 }
 
-static int do_reattach(struct launcher *l, const struct launch_request *q, struct answer *a,
-                    struct err *err)
+static int do_reattach(struct launcher *l, const struct launch_request *q, struct serve_answer *a,
+                       struct err *err)
 {
     struct launch_result res;
     bool frozen = false;
@@ -142,7 +142,7 @@ static int do_reattach(struct launcher *l, const struct launch_request *q, struc
     return r;
 }
 
-static int do_kill(struct launcher *l, const struct launch_request *q, struct answer *a,
+static int do_kill(struct launcher *l, const struct launch_request *q, struct serve_answer *a,
                    struct err *err)
 {
     int r = launcher_end(l, q->id, err);
@@ -155,21 +155,21 @@ static int do_kill(struct launcher *l, const struct launch_request *q, struct an
     return 0;
 }
 
-static int do_end(struct launcher *l, const struct launch_request *q, struct answer *a,
+static int do_end(struct launcher *l, const struct launch_request *q, struct serve_answer *a,
                   struct err *err)
 {
     (void)a;
     return launcher_end(l, q->id, err);
 }
 
-static int do_release(struct launcher *l, const struct launch_request *q, struct answer *a,
+static int do_release(struct launcher *l, const struct launch_request *q, struct serve_answer *a,
                       struct err *err)
 {
     a->reply.oom_kills = launcher_oom_kills(l, q->id);
     return launcher_release(l, q->id, err);
 }
 
-static int do_stop(struct launcher *l, const struct launch_request *q, struct answer *a,
+static int do_stop(struct launcher *l, const struct launch_request *q, struct serve_answer *a,
                    struct err *err)
 {
     int fd = FD_NONE, r;
@@ -181,21 +181,21 @@ static int do_stop(struct launcher *l, const struct launch_request *q, struct an
     return r;
 }
 
-static int do_freeze(struct launcher *l, const struct launch_request *q, struct answer *a,
+static int do_freeze(struct launcher *l, const struct launch_request *q, struct serve_answer *a,
                      struct err *err)
 {
     (void)a;
     return launcher_freeze(l, q->id, q->verb == LAUNCH_FREEZE, err);
 }
 
-static int do_stats(struct launcher *l, const struct launch_request *q, struct answer *a,
+static int do_stats(struct launcher *l, const struct launch_request *q, struct serve_answer *a,
                     struct err *err)
 {
     a->reply.oom_kills = launcher_oom_kills(l, q->id);
     return launcher_stats(l, q->id, &a->reply, err);
 }
 
-static int do_list(struct launcher *l, const struct launch_request *q, struct answer *a,
+static int do_list(struct launcher *l, const struct launch_request *q, struct serve_answer *a,
                    struct err *err)
 {
     int fd = launcher_list(l, err);
@@ -207,7 +207,7 @@ static int do_list(struct launcher *l, const struct launch_request *q, struct an
     return 0;
 }
 
-static int do_processes(struct launcher *l, const struct launch_request *q, struct answer *a,
+static int do_processes(struct launcher *l, const struct launch_request *q, struct serve_answer *a,
                         struct err *err)
 {
     int fd = launcher_processes(l, q->id, err);
@@ -218,7 +218,7 @@ static int do_processes(struct launcher *l, const struct launch_request *q, stru
     return 0;
 }
 
-static int do_connect(struct launcher *l, const struct launch_request *q, struct answer *a,
+static int do_connect(struct launcher *l, const struct launch_request *q, struct serve_answer *a,
                       struct err *err)
 {
     int n = launcher_sockets(l, q, a->fds, err);
@@ -229,7 +229,7 @@ static int do_connect(struct launcher *l, const struct launch_request *q, struct
     return 0;
 }
 
-static int do_listen(struct launcher *l, const struct launch_request *q, struct answer *a,
+static int do_listen(struct launcher *l, const struct launch_request *q, struct serve_answer *a,
                      struct err *err)
 {
     int fd = q->id != NULL ? launcher_listen_inside(l, q->id, &q->bind, err)
@@ -241,8 +241,8 @@ static int do_listen(struct launcher *l, const struct launch_request *q, struct 
     return 0;
 }
 
-static int do_certificate(struct launcher *l, const struct launch_request *q, struct answer *a,
-                          struct err *err)
+static int do_certificate(struct launcher *l, const struct launch_request *q,
+                          struct serve_answer *a, struct err *err)
 {
     int r = launcher_certificate(l, a->fds, err);
 
@@ -252,7 +252,7 @@ static int do_certificate(struct launcher *l, const struct launch_request *q, st
     return r;
 }
 
-static int do_worker(struct launcher *l, const struct launch_request *q, struct answer *a,
+static int do_worker(struct launcher *l, const struct launch_request *q, struct serve_answer *a,
                      struct err *err)
 {
     struct launch_worker w;
@@ -265,28 +265,28 @@ static int do_worker(struct launcher *l, const struct launch_request *q, struct 
     return 0;
 }
 
-static int do_layer_commit(struct launcher *l, const struct launch_request *q, struct answer *a,
-                           struct err *err)
+static int do_layer_commit(struct launcher *l, const struct launch_request *q,
+                           struct serve_answer *a, struct err *err)
 {
     (void)a;
     return launcher_layer_commit(l, q, err);
 }
 
-static int do_layer_drop(struct launcher *l, const struct launch_request *q, struct answer *a,
+static int do_layer_drop(struct launcher *l, const struct launch_request *q, struct serve_answer *a,
                          struct err *err)
 {
     (void)a;
     return launcher_layer_drop(l, q->id, err);
 }
 
-static int do_layer_remove(struct launcher *l, const struct launch_request *q, struct answer *a,
-                           struct err *err)
+static int do_layer_remove(struct launcher *l, const struct launch_request *q,
+                           struct serve_answer *a, struct err *err)
 {
     (void)a;
     return launcher_layer_remove(l, q->image_layers[0], err);
 }
 
-static int do_layer_list(struct launcher *l, const struct launch_request *q, struct answer *a,
+static int do_layer_list(struct launcher *l, const struct launch_request *q, struct serve_answer *a,
                          struct err *err)
 {
     int fd = launcher_layer_list(l, err);
@@ -298,8 +298,8 @@ static int do_layer_list(struct launcher *l, const struct launch_request *q, str
     return 0;
 }
 
-static int do_volume_make(struct launcher *l, const struct launch_request *q, struct answer *a,
-                          struct err *err)
+static int do_volume_make(struct launcher *l, const struct launch_request *q,
+                          struct serve_answer *a, struct err *err)
 {
     int r;
 
@@ -311,15 +311,15 @@ static int do_volume_make(struct launcher *l, const struct launch_request *q, st
     return r < 0 ? r : 0;
 }
 
-static int do_volume_remove(struct launcher *l, const struct launch_request *q, struct answer *a,
-                            struct err *err)
+static int do_volume_remove(struct launcher *l, const struct launch_request *q,
+                            struct serve_answer *a, struct err *err)
 {
     (void)a;
     return launcher_volume_remove(l, q->volume_name, err);
 }
 
-static int do_volume_read(struct launcher *l, const struct launch_request *q, struct answer *a,
-                          struct err *err)
+static int do_volume_read(struct launcher *l, const struct launch_request *q,
+                          struct serve_answer *a, struct err *err)
 {
     int fd = q->verb == LAUNCH_VOLUME_LIST ? launcher_volume_list(l, err)
                                            : launcher_volume_read(l, q->volume_name, err);
@@ -330,7 +330,7 @@ static int do_volume_read(struct launcher *l, const struct launch_request *q, st
     return 0;
 }
 
-static int do_egress(struct launcher *l, const struct launch_request *q, struct answer *a,
+static int do_egress(struct launcher *l, const struct launch_request *q, struct serve_answer *a,
                      struct err *err)
 {
     int fds[2] = {FD_NONE, FD_NONE};
@@ -342,7 +342,7 @@ static int do_egress(struct launcher *l, const struct launch_request *q, struct 
     return r;
 }
 
-static int do_dial(struct launcher *l, const struct launch_request *q, struct answer *a,
+static int do_dial(struct launcher *l, const struct launch_request *q, struct serve_answer *a,
                    struct err *err)
 {
     int fd = launcher_dial(l, q->id, q->handler, err);
@@ -353,8 +353,8 @@ static int do_dial(struct launcher *l, const struct launch_request *q, struct an
     return 0;
 }
 
-static int do_volume_fill(struct launcher *l, const struct launch_request *q, struct answer *a,
-                          struct err *err)
+static int do_volume_fill(struct launcher *l, const struct launch_request *q,
+                          struct serve_answer *a, struct err *err)
 {
     int r = launcher_volume_fill(l, q, a->fds, err);
 
@@ -363,7 +363,7 @@ static int do_volume_fill(struct launcher *l, const struct launch_request *q, st
     return r < 0 ? r : 0;
 }
 
-static int do_resolver(struct launcher *l, const struct launch_request *q, struct answer *a,
+static int do_resolver(struct launcher *l, const struct launch_request *q, struct serve_answer *a,
                        struct err *err)
 {
     int fd = launcher_resolver(l, q->index, q->udp, err);
@@ -374,7 +374,7 @@ static int do_resolver(struct launcher *l, const struct launch_request *q, struc
     return 0;
 }
 
-static int do_over(struct launcher *l, const struct launch_request *q, struct answer *a,
+static int do_over(struct launcher *l, const struct launch_request *q, struct serve_answer *a,
                    struct err *err)
 {
     int fd = network_conn_limit(l, err);
@@ -386,7 +386,7 @@ static int do_over(struct launcher *l, const struct launch_request *q, struct an
     return 0;
 }
 
-static int do_closed(struct launcher *l, const struct launch_request *q, struct answer *a,
+static int do_closed(struct launcher *l, const struct launch_request *q, struct serve_answer *a,
                      struct err *err)
 {
     int r = network_closed(l, a->fds, err);
@@ -398,7 +398,7 @@ static int do_closed(struct launcher *l, const struct launch_request *q, struct 
 }
 
 static int (*const verbs[LAUNCH_VERB_MAX])(struct launcher *, const struct launch_request *,
-                                           struct answer *, struct err *) = {
+                                           struct serve_answer *, struct err *) = {
     [LAUNCH_START] = do_start,
     [LAUNCH_KILL] = do_kill,
     [LAUNCH_RELEASE] = do_release,
@@ -431,7 +431,7 @@ static int (*const verbs[LAUNCH_VERB_MAX])(struct launcher *, const struct launc
     [LAUNCH_VOLUME_FILL] = do_volume_fill,
 };
 
-static int answer_send(int sock, const struct answer *a)
+static int answer_send(int sock, const struct serve_answer *a)
 {
     _Static_assert((int)LAUNCH_REPLY_FDS_MAX <= (int)SOCKET_FDS_MAX, "all go with one message");
     union socket_fds control;
@@ -443,7 +443,7 @@ static int answer_send(int sock, const struct answer *a)
 }
 
 static void request_handle(struct launcher *l, const int fds[REQUEST_FDS_MAX], unsigned fd_count,
-                           bool full, struct answer *a)
+                           bool full, struct serve_answer *a)
 {
     auto_free char *data = NULL;
     struct launch_request q;
@@ -511,7 +511,7 @@ int launcher_serve(struct launcher *l, int sock, struct err *err)
     if (l->clients.len > 0 && l->janitor < 0)
         (void)janitor_start(l);
     for (;;) {
-        struct answer a = {.fd_count = 0};
+        struct serve_answer a = {.fd_count = 0};
         int fds[REQUEST_FDS_MAX], r;
         unsigned fd_count;
         bool full = false;

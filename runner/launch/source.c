@@ -38,7 +38,7 @@ enum {
 };
 
 /* The child's message, which carries the fd. */
-struct answer {
+struct source_answer {
     int code; /* 0, or a negative errno that err explains */
     struct stat st;
     struct err err;
@@ -79,7 +79,7 @@ static int source_open_allowed(const struct launcher *l, const struct creator *c
 
 /* ---- the child ---- */
 
-static int opener_send(int sock, const struct answer *a, int fd)
+static int opener_send(int sock, const struct source_answer *a, int fd)
 {
     union socket_fds control;
     struct iovec iov = {.iov_base = (void *)(uintptr_t)a, .iov_len = sizeof(*a)};
@@ -92,7 +92,7 @@ static int opener_send(int sock, const struct answer *a, int fd)
 static _Noreturn void opener_main(const struct launcher *l, const struct creator *c,
                                   const char *path, bool write, int sock)
 {
-    static struct answer a;
+    static struct source_answer a;
     int fd;
 
     child_become("rind-open", SIG_DFL);
@@ -108,7 +108,7 @@ static _Noreturn void opener_main(const struct launcher *l, const struct creator
 
 /* ---- the parent ---- */
 
-static int opener_receive(int sock, int64_t ms, struct answer *a, int *ret_fd)
+static int opener_receive(int sock, int64_t ms, struct source_answer *a, int *ret_fd)
 {
     union {
         struct cmsghdr head;
@@ -156,7 +156,7 @@ void source_punish(struct launcher *l, const struct creator *c)
     if (p == NULL)
         p = &l->uid_backoffs[l->uid_backoff_next++ % LAUNCH_PENALTIES_MAX];
     *p = (struct uid_backoff){.uid = c->kind == CREATOR_CLIENT ? c->uid : 0,
-                          .until_ms = clock_mono_ms() + UID_BACKOFF_MS};
+                              .until_ms = clock_mono_ms() + UID_BACKOFF_MS};
 }
 
 static int source_open_in_child(struct launcher *l, const struct creator *c, const char *path,
@@ -164,7 +164,7 @@ static int source_open_in_child(struct launcher *l, const struct creator *c, con
 {
     const long long ms = uid_backoff_of(l, c) != NULL ? OPEN_AGAIN_MS : OPEN_MS;
     auto_close int in = FD_NONE, out = FD_NONE, fd = FD_NONE;
-    struct answer a;
+    struct source_answer a;
     int pair[2], r;
     pid_t pid;
 

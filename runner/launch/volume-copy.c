@@ -35,7 +35,7 @@
 #include "base/dir.h"
 #include "base/err.h"
 #include "base/file.h"
-#include "launch/volume_internal.h"
+#include "launch/volume-internal.h"
 #include "proto/syscalls.h"
 
 enum {
@@ -51,17 +51,17 @@ enum {
     NICENESS = 5,
 };
 
-struct link {
+struct volume_copy_link {
     dev_t dev;
     ino_t ino;
-    struct link *next;
+    struct volume_copy_link *next;
     char path[]; /* beneath dst */
 };
 
 struct fill {
     int src, dst, report;
     uint64_t reserve;
-    struct link *links[LINK_BUCKETS];
+    struct volume_copy_link *links[LINK_BUCKETS];
     size_t link_count;
     unsigned entries; /* since the last check */
     /* path of the file being copied, relative to dst; for links and messages */
@@ -335,7 +335,7 @@ static int fill_copy_data(struct fill *f, int from, int to, off_t size)
 /* Links a file that dst has under another name. Returns 1 if it did, 0 if the file is new. */
 static int fill_copy_hard_link(struct fill *f, int to_dir, const char *name, const struct stat *st)
 {
-    struct link **at = &f->links[(st->st_ino ^ st->st_dev) & (LINK_BUCKETS - 1)], *l;
+    struct volume_copy_link **at = &f->links[(st->st_ino ^ st->st_dev) & (LINK_BUCKETS - 1)], *l;
 
     if (st->st_nlink < 2)
         return 0;

@@ -28,7 +28,7 @@
 #include "base/err.h"
 #include "base/socket.h"
 #include "launch/launcher.h"
-#include "launch/volume_internal.h"
+#include "launch/volume-internal.h"
 #include "proto/syscalls.h"
 
 /* ---- the result ---- */

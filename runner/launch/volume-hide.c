@@ -10,7 +10,7 @@
 #include "base/dir.h"
 #include "base/err.h"
 #include "launch/janitor.h"
-#include "launch/volume_internal.h"
+#include "launch/volume-internal.h"
 #include "proto/rmtree.h"
 
 #define HIDDEN_PREFIX ".gone-"

@@ -28,14 +28,14 @@
 #include "base/err.h"
 #include "base/file.h"
 #include "launch/launcher.h"
-#include "launch/volume_internal.h"
+#include "launch/volume-internal.h"
 #include "proto/rmtree.h"
 #include "proto/syscalls.h"
 
 #define MAKING_PREFIX ".new-"
 
 /* A volume that is being made. */
-struct making {
+struct volume_make_making {
     const struct launch_request *q;
     struct creator who;
     char name[sizeof(MAKING_PREFIX) + 16];
@@ -44,12 +44,12 @@ struct making {
     int report_fd;       /* borrowed; or FD_NONE: the launcher makes it, without reports */
 };
 
-static int making_error(const struct making *m, int r, struct err *err)
+static int making_error(const struct volume_make_making *m, int r, struct err *err)
 {
     return err_errno(err, r, "make volume '%s'", m->q->volume_name);
 }
 
-static void making_report_step(const struct making *m, const char *what)
+static void making_report_step(const struct volume_make_making *m, const char *what)
 {
     struct volume_report report = {.code = VOLUME_STEP};
 
@@ -59,7 +59,7 @@ static void making_report_step(const struct making *m, const char *what)
     (void)!write(m->report_fd, &report, sizeof(report));
 }
 
-static bool making_is_durable(const struct making *m)
+static bool making_is_durable(const struct volume_make_making *m)
 {
     return (m->q->flags & LAUNCH_KEEP) != 0;
 }
@@ -72,7 +72,7 @@ static int volumes_lock(int volumes_fd)
     return 0;
 }
 
-static int making_check_name(const struct making *m, struct err *err)
+static int making_check_name(const struct volume_make_making *m, struct err *err)
 {
     if (faccessat(m->volumes_fd, m->q->volume_name, F_OK, AT_SYMLINK_NOFOLLOW) == 0)
         return err_set(err, -EEXIST, "volume '%s': the name is taken", m->q->volume_name);
@@ -81,7 +81,7 @@ static int making_check_name(const struct making *m, struct err *err)
 
 /* ---- its directory ---- */
 
-static int making_make_dir(struct making *m, struct err *err)
+static int making_make_dir(struct volume_make_making *m, struct err *err)
 {
     uint64_t number;
     int r = making_check_name(m, err);
@@ -124,7 +124,7 @@ static int volume_sync_record(int dir_fd)
     return 0;
 }
 
-static int making_fill(const struct making *m, struct err *err)
+static int making_fill(const struct volume_make_making *m, struct err *err)
 {
     int r;
 
@@ -149,7 +149,7 @@ static int making_fill(const struct making *m, struct err *err)
 }
 
 /* Renames it to its name, which another request may have taken meanwhile. */
-static int making_take_name(const struct making *m, struct err *err)
+static int making_take_name(const struct volume_make_making *m, struct err *err)
 {
     int r = volumes_lock(m->volumes_fd);
 
@@ -165,7 +165,7 @@ static int making_take_name(const struct making *m, struct err *err)
 }
 
 /* Completes the volume, or removes it on failure. */
-static int making_complete(struct launcher *l, const struct making *m, struct err *err)
+static int making_complete(struct launcher *l, const struct volume_make_making *m, struct err *err)
 {
     int r = making_fill(m, err);
 
@@ -201,14 +201,15 @@ static int making_set_deadline(int64_t deadline_ms)
     return setitimer(ITIMER_REAL, &timer, NULL) < 0 ? -errno : 0;
 }
 
-static _Noreturn void making_child_main(const struct launcher *l, const struct making *m,
-                                        int report_fd, int64_t deadline_ms, pid_t launcher)
+static _Noreturn void making_child_main(const struct launcher *l,
+                                        const struct volume_make_making *m, int report_fd,
+                                        int64_t deadline_ms, pid_t launcher)
 {
     enum { FIRST = STDERR_FILENO + 1, VOLUMES = 0, DIR_FD, LOCK, REPORT, COUNT };
     /* Opened again, for a flock of its own: the launcher's fd would share the launcher's lock. */
     int fds[COUNT] = {openat(l->volumes_fd, ".", O_RDONLY | O_DIRECTORY | O_CLOEXEC), m->dir_fd,
                       m->lock_fd, report_fd};
-    struct making own = *m;
+    struct volume_make_making own = *m;
     struct launcher its = *l;
     struct volume_report report;
     struct err err = ERR_NONE;
@@ -238,7 +239,8 @@ static void making_on_exit(void *owner, const struct child_process *c, int statu
 }
 
 /* Limits the children: if the disk is slow or hangs, there would be one per request. */
-static int making_check_limit(struct launcher *l, const struct making *m, struct err *err)
+static int making_check_limit(struct launcher *l, const struct volume_make_making *m,
+                              struct err *err)
 {
     size_t count;
 
@@ -255,7 +257,8 @@ static int making_check_limit(struct launcher *l, const struct making *m, struct
 
 /* Like launcher_volume_make. -EAGAIN, without err: there is no child, and the caller makes the
  * volume. */
-static int making_complete_in_child(struct launcher *l, const struct making *m, int ret[2])
+static int making_complete_in_child(struct launcher *l, const struct volume_make_making *m,
+                                    int ret[2])
 {
     auto_close int ours = FD_NONE, its = FD_NONE;
     const int64_t deadline_ms = clock_mono_ms() + (int64_t)l->volume_make_ms;
@@ -314,7 +317,7 @@ static void volumes_sweep_locked(struct launcher *l)
 }
 
 /* Makes the empty directory. */
-static int making_begin(struct launcher *l, struct making *m, struct err *err)
+static int making_begin(struct launcher *l, struct volume_make_making *m, struct err *err)
 {
     const bool sweep = l->volumes_unswept;
     int r = volumes_lock(l->volumes_fd);
@@ -335,12 +338,12 @@ static int making_begin(struct launcher *l, struct making *m, struct err *err)
 int launcher_volume_make(struct launcher *l, const struct launch_request *q, int ret[2],
                          struct err *err)
 {
-    struct making m = {.q = q,
-                       .who = {.kind = CREATOR_OWNER},
-                       .volumes_fd = l->volumes_fd,
-                       .dir_fd = FD_NONE,
-                       .lock_fd = FD_NONE,
-                       .report_fd = FD_NONE};
+    struct volume_make_making m = {.q = q,
+                                   .who = {.kind = CREATOR_OWNER},
+                                   .volumes_fd = l->volumes_fd,
+                                   .dir_fd = FD_NONE,
+                                   .lock_fd = FD_NONE,
+                                   .report_fd = FD_NONE};
     int r = 0;
 
     if (l->clients.len > 0)

@@ -1,7 +1,5 @@
 /* Named volumes on disk (volume.h): opening, locking, listing, removing, mounting. Runs in the
  * launcher. */
-#include "launch/volume.h"
-
 #include <errno.h>
 #include <fcntl.h>
 #include <stdio.h>
@@ -17,7 +15,8 @@
 #include "base/err.h"
 #include "base/file.h"
 #include "launch/launcher.h"
-#include "launch/volume_internal.h"
+#include "launch/volume-internal.h"
+#include "launch/volume.h"
 #include "proto/syscalls.h"
 
 enum { VOLUME_LIST_MAX = 16 << 20 /* bytes of all names */ };
@@ -179,8 +178,8 @@ static int volume_mark_used(int dir_fd, struct err *err)
     return 0;
 }
 
-int named_volume_mount(struct launcher *l, const struct launch_sandbox *s, const struct launch_volume *v,
-                       int userns_fd, int *ret_lock, struct err *err)
+int named_volume_mount(struct launcher *l, const struct launch_sandbox *s,
+                       const struct launch_volume *v, int userns_fd, int *ret_lock, struct err *err)
 {
     struct mount_attr attr = {.attr_set = MOUNT_ATTR_IDMAP | MOUNT_ATTR_NOSUID | MOUNT_ATTR_NODEV,
                               .userns_fd = (uint64_t)(unsigned)userns_fd};

@@ -231,7 +231,8 @@ static int tree_image(struct worker_starting *st, struct err *err)
     return 0;
 }
 
-static int starting_open_upper(struct worker_starting *st, struct launch_sandbox *s, struct err *err)
+static int starting_open_upper(struct worker_starting *st, struct launch_sandbox *s,
+                               struct err *err)
 {
     int r = sandbox_dir_peek(st->l, s, err);
 

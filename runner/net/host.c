@@ -11,7 +11,7 @@
 
 #include "base/err.h"
 #include "net/forward.h"
-#include "net/net_internal.h"
+#include "net/net-internal.h"
 #include "net/netlink.h"
 #include "net/ruleset.h"
 #include "net/watch.h"

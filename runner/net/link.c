@@ -25,7 +25,7 @@ enum {
     /* IFF_MULTICAST is cleared: there are no neighbours */
     FLAGS_CHANGED = IFF_UP | IFF_NOARP | IFF_MULTICAST,
     GEN_MODE_NONE = 1, /* IN6_ADDR_GEN_MODE_NONE */
-    UNMUTED_MAX = 256,    /* links taken down at a time */
+    UNMUTED_MAX = 256, /* links taken down at a time */
     ALIAS_MAX = 255,   /* bytes of an alias, IFALIASZ - 1 */
 };
 

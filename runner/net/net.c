@@ -23,7 +23,7 @@
 #include "net/frames.h"
 #include "net/legacy.h"
 #include "net/link.h"
-#include "net/net_internal.h"
+#include "net/net-internal.h"
 #include "net/netlink.h"
 #include "net/nft.h"
 #include "net/pool.h"
@@ -526,9 +526,10 @@ static int net_follow_dns(struct net *n, struct net_setup *setup, struct err *er
     (void)memset(now.dns, 0, sizeof(now.dns));
     (void)memset(now.search, 0, sizeof(now.search));
     box_find_host_dns(&now);
-    if (now.dns_count == 0 || (now.dns_count == setup->dns_count &&
-                               memcmp(now.dns, setup->dns, now.dns_count * sizeof(now.dns[0])) == 0 &&
-                               strcmp(now.search, setup->search) == 0))
+    if (now.dns_count == 0 ||
+        (now.dns_count == setup->dns_count &&
+         memcmp(now.dns, setup->dns, now.dns_count * sizeof(now.dns[0])) == 0 &&
+         strcmp(now.search, setup->search) == 0))
         return 0;
     if (setup->internet)
         r = ruleset_add_dns(n->nft, &now, err);

@@ -13,7 +13,7 @@
 #include <stddef.h>
 
 #include "policy/egress-net.h"
-#include "policy/net-box.h"
+#include "policy/net-setup.h"
 
 struct err;
 struct net;
@@ -77,7 +77,8 @@ enum {
     NET_OPENED = 8,   /* some closed networks are open again */
 };
 int net_watch(struct net *n);
-int net_restore(struct net *n, const struct net_setup *const *setups, size_t count, struct err *err);
+int net_restore(struct net *n, const struct net_setup *const *setups, size_t count,
+                struct err *err);
 int net_wait(const struct net *n);
 /* Closes the network of a slot with a lost box, permanently. */
 int net_shut(struct net *n, uint32_t slot, const char *why, struct err *err);
@@ -86,8 +87,8 @@ int net_shut(struct net *n, uint32_t slot, const char *why, struct err *err);
 const char *net_closed(const struct net *n, uint32_t slot);
 
 /* Updates a running sandbox to the host's state: the MTU of its uplink, and its name servers if
- * setup->host_dns. ns_fd: its namespace, or a pidfd of a process in it. Returns 1 if box has changed.
- * A failed part is unchanged; -ENOTRECOVERABLE as net_add. */
+ * setup->host_dns. ns_fd: its namespace, or a pidfd of a process in it. Returns 1 if box has
+ * changed. A failed part is unchanged; -ENOTRECOVERABLE as net_add. */
 int net_follow(struct net *n, struct net_setup *setup, int ns_fd, struct err *err);
 
 /* Installs, replaces or removes the egress table (net/egress.h) in the namespace ns_fd. box: its

@@ -5,7 +5,7 @@
 #include <stdbool.h>
 #include <stddef.h>
 
-#include "policy/net-box.h"
+#include "policy/net-setup.h"
 
 enum { RESOLV_TEXT_MAX = 64 << 10 };
 

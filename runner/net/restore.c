@@ -34,7 +34,7 @@
 #include "base/err.h"
 #include "net/frames.h"
 #include "net/link.h"
-#include "net/net_internal.h"
+#include "net/net-internal.h"
 #include "net/netlink.h"
 #include "net/ruleset.h"
 #include "net/watch.h"
@@ -126,7 +126,8 @@ static int route_interface(struct net *n, const struct net_addr *to)
 }
 
 /* The uplink has changed: replies now arrive at another interface. */
-static void restore_follow_uplink(struct net *n, const struct net_setup *const *setups, size_t count)
+static void restore_follow_uplink(struct net *n, const struct net_setup *const *setups,
+                                  size_t count)
 {
     const int way4 = route_interface(n, &host_somewhere4),
               way6 = route_interface(n, &host_somewhere6);
@@ -253,7 +254,8 @@ static void look_close_all(struct net *n, struct restore_look *l, const struct e
 /* Checks the frame rules of a link that is administered inside, where it may have been removed. */
 static int box_has_frames(const struct net *n, const struct net_setup *setup, struct err *err)
 {
-    return !setup->admin || if_nametoindex(setup->link) == 0 ? 1 : frames_has(n->nft, setup->link, err);
+    return !setup->admin || if_nametoindex(setup->link) == 0 ? 1
+                                                             : frames_has(n->nft, setup->link, err);
 }
 
 /* True if nothing needs repair, as most changes concern other programs' tables. This check needs no

@@ -24,7 +24,7 @@
 #include <linux/netfilter_ipv4.h>
 #include <string.h>
 
-#include "net/over.h"
+#include "net/conn-limit.h"
 #include "net/ruleset.h"
 
 /* Key types as nft(8) numbers them, for display; a concatenation has six bits for each. */

@@ -38,8 +38,8 @@ void ruleset_table(struct nft *n);
 /* Returns 1 if all of that is in this namespace's table, 0 if not, or a negative errno. Checks each
  * chain's rules, and the ranges of the sets of non-internet addresses. */
 int ruleset_table_is_whole(int sock, struct err *err);
-/* Add to an existing table: reports of exceeded limits (net/over.h), and the limit of all sandboxes
- * together. Each is a transaction of its own, as the kernel may lack one of them. */
+/* Add to an existing table: reports of exceeded limits (net/conn-limit.h), and the limit of all
+ * sandboxes together. Each is a transaction of its own, as the kernel may lack one of them. */
 struct ruleset_bounds;
 void ruleset_told_part(struct nft *n);
 void ruleset_all_part(struct nft *n, const struct ruleset_bounds *all);

@@ -14,7 +14,7 @@
 #include <stdint.h>
 
 #include "net/nft.h"
-#include "policy/net-box.h"
+#include "policy/net-setup.h"
 
 struct err;
 
@@ -40,9 +40,9 @@ int ruleset_make(int sock, char (*guards)[NFT_IFNAME_LEN], size_t count, struct 
 /* Adds the sandbox's rules, all or none. -ENOENT: there is no table. */
 int ruleset_add(int sock, const struct net_setup *setup, const struct ruleset_bounds *bounds,
                 struct err *err);
-/* Adds parts that the kernel may not support: reports of exceeded limits (net/over.h), and the
- * limit of all sandboxes together (flows 0: none). Returns the first failure; sandboxes run without
- * that part. */
+/* Adds parts that the kernel may not support: reports of exceeded limits (net/conn-limit.h), and
+ * the limit of all sandboxes together (flows 0: none). Returns the first failure; sandboxes run
+ * without that part. */
 int ruleset_complete(int sock, const struct ruleset_bounds *all, struct err *err);
 /* Allows DNS to its current name servers, in addition to its earlier ones. */
 int ruleset_add_dns(int sock, const struct net_setup *setup, struct err *err);

@@ -185,7 +185,8 @@ static int on_route_event(const struct nlmsghdr *h, void *data)
     return 0;
 }
 
-bool watch_read_routes(int fd, void (*on_route)(void *data, const struct pool_route *route), void *data)
+bool watch_read_routes(int fd, void (*on_route)(void *data, const struct pool_route *route),
+                       void *data)
 {
     struct routes_seen seen = {.on_route = on_route, .data = data};
 

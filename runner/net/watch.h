@@ -24,7 +24,8 @@ bool watch_is_doubt(const struct nlmsghdr *h, const char *table, uint32_t own);
  * default route may have changed. */
 struct pool_route;
 int watch_open_routes(void);
-bool watch_read_routes(int fd, void (*on_route)(void *data, const struct pool_route *route), void *data);
+bool watch_read_routes(int fd, void (*on_route)(void *data, const struct pool_route *route),
+                       void *data);
 
 /* Likewise for one interface of the host; a socket filter drops messages about others. 0: none. */
 int watch_open_link(void);

@@ -22,7 +22,7 @@
 #include "base/auto.h"
 #include "base/err.h"
 #include "policy/bpf-graph.h"
-#include "policy/seccomp_internal.h"
+#include "policy/seccomp-internal.h"
 
 enum {
     NODES_MAX = 1 << 14,

@@ -27,7 +27,7 @@
 
 #include "base/auto.h"
 #include "base/err.h"
-#include "policy/seccomp_internal.h"
+#include "policy/seccomp-internal.h"
 
 enum { GUARD_RANGE_INSNS = 4, RET_ENOSYS = SECCOMP_RET_ERRNO | ENOSYS };
 

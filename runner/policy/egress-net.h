@@ -11,9 +11,10 @@ enum egress_table {
     EGRESS_TABLE_NONE,   /* no table */
 };
 
-/* Address inside the sandbox that is forwarded to a port of the host's loopback (core/door.h). */
+/* Address inside the sandbox that is forwarded to a port of the host's loopback
+ * (workerd/loopback-forward.h). */
 #define LOOPBACK_FORWARD_ADDRESS "127.114.110.100"
-#define LOOPBACK_FORWARD_BYTES                                                                                 \
+#define LOOPBACK_FORWARD_BYTES                                                                     \
     {                                                                                              \
         127, 114, 110, 100                                                                         \
     }

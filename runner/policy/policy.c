@@ -13,8 +13,8 @@
 #include "json/decode.h"
 #include "json/parse.h"
 #include "policy/plain-path.h"
+#include "policy/seccomp-internal.h"
 #include "policy/seccomp.h"
-#include "policy/seccomp_internal.h"
 #include "policy/tables.h"
 
 enum { RLIMIT_TYPE_MAX = 32, CAPABILITIES_MAX = 64, DESCRIPTION_MAX = 4096 };

@@ -12,7 +12,7 @@
 #include "base/auto.h"
 #include "base/err.h"
 #include "base/strtab.h"
-#include "policy/seccomp_internal.h"
+#include "policy/seccomp-internal.h"
 #include "policy/tables.h"
 
 enum profile_arch_id { PARCH_INVALID = 0, PARCH_X86_64, PARCH_X86, PARCH_AARCH64, PARCH_FOREIGN };

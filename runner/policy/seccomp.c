@@ -28,7 +28,7 @@
 #include "base/auto.h"
 #include "base/err.h"
 #include "base/file.h"
-#include "policy/seccomp_internal.h"
+#include "policy/seccomp-internal.h"
 
 enum {
     /* From 424 on all architectures use the same numbers; programs do not probe for older calls. */

@@ -8,7 +8,7 @@
 
 #include "base/auto.h"
 #include "base/err.h"
-#include "spec/env_index.h"
+#include "spec/env-index.h"
 #include "spec/parse.h"
 #include "spec/spec.h"
 

@@ -14,7 +14,7 @@
 #include "policy/egress.h"
 #include "policy/tables.h"
 #include "proto/userdb.h"
-#include "spec/env_index.h"
+#include "spec/env-index.h"
 #include "spec/parse.h"
 #include "spec/strings.h"
 

@@ -26,7 +26,7 @@
 #include "base/auto.h"
 #include "base/clock.h"
 #include "base/file.h"
-#include "sys/probe_internal.h"
+#include "sys/probe-internal.h"
 
 #ifndef MFD_EXEC
 #define MFD_EXEC 0x0010U /* Linux 6.3 */

@@ -1,7 +1,7 @@
-/* Collects records into data frames (own.h). */
+/* Collects records into data frames (cmd.h). */
 #include <string.h>
 
-#include "files/own.h"
+#include "files/cmd.h"
 
 void batch_flush(struct batch *b)
 {

@@ -5,7 +5,7 @@
 #include <string.h>
 #include <unistd.h>
 
-#include "files/own.h"
+#include "files/cmd.h"
 
 enum { COPY_BYTES = 128 << 10 };
 

@@ -1,8 +1,8 @@
-/* Files with several names, by inode (own.h). */
+/* Files with several names, by inode (cmd.h). */
 #include <stdlib.h>
 #include <string.h>
 
-#include "files/own.h"
+#include "files/cmd.h"
 
 static size_t inode_hash(dev_t dev, ino_t ino, size_t cap)
 {

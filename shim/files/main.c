@@ -1,7 +1,7 @@
 /* sandbox-shim: the table of commands (shim.h). Init starts it once per file operation. */
 #include <string.h>
 
-#include "files/own.h"
+#include "files/cmd.h"
 
 /* The first arguments are always paths, even if they look like options. */
 struct shim_command {

@@ -1,4 +1,4 @@
-/* Walks a tree by fds (own.h). */
+/* Walks a tree by fds (cmd.h). */
 #include <dirent.h>
 #include <errno.h>
 #include <fcntl.h>
@@ -7,7 +7,7 @@
 #include <sys/syscall.h>
 #include <unistd.h>
 
-#include "files/own.h"
+#include "files/cmd.h"
 
 enum { READ_BYTES = 32768 };
 

@@ -27,7 +27,8 @@
 #include "init/raw.h"
 #include "proto/userdb.h"
 
-/* init's memory may be this process's, too (twin.c): what would write to it cannot be named here.
+/* init's memory may be this process's, too (spawn-vm.c): what would write to it cannot be named
+ * here.
  */
 #undef errno
 #pragma GCC poison errno syscall open openat read write close fcntl mmap malloc _exit
@@ -74,7 +75,7 @@ static _Noreturn void exec_fail(const struct exec_child *e, enum exec_step step,
 
 /* ---- memory ---- */
 
-/* Uses init's arena (twin.c) where there is one, else maps its own. */
+/* Uses init's arena (spawn-vm.c) where there is one, else maps its own. */
 static int arena_open(struct exec_child *e)
 {
     long r;
@@ -234,7 +235,8 @@ static long open_inside(const char *path, unsigned flags)
 }
 
 /* A file of the image, resolved inside and bounded. A missing one is empty. */
-static int arena_read_inside(struct exec_child *e, const char *path, const char **ret, size_t *ret_len)
+static int arena_read_inside(struct exec_child *e, const char *path, const char **ret,
+                             size_t *ret_len)
 {
     long fd;
     int r;

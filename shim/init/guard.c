@@ -53,7 +53,7 @@ int guard_install_baseline(struct init *init)
     /* A call that a broker has begun is not interrupted by a signal, and so not made twice. Kernels
      * before 5.19 do not know that. */
     fd = plan_install_baseline(&init->plan, SECCOMP_FILTER_FLAG_NEW_LISTENER |
-                                             SECCOMP_FILTER_FLAG_WAIT_KILLABLE_RECV);
+                                                SECCOMP_FILTER_FLAG_WAIT_KILLABLE_RECV);
     if (fd == -EINVAL)
         fd = plan_install_baseline(&init->plan, SECCOMP_FILTER_FLAG_NEW_LISTENER);
     /* There can be one listener for a process and all that it descends from: rind runs under

@@ -82,7 +82,7 @@ bool guard_reaped(struct guard *g, pid_t pid);
  * none. */
 int64_t guard_expire(struct guard *g, int64_t now);
 /* broker.c: the broker's process. owner: a file whose owner (F_GETOWN_EX) is the calling thread, as
- * seen from here. ids_open: a change of ids would open its memory to others (twin.c). */
+ * seen from here. ids_open: a change of ids would open its memory to others (spawn-vm.c). */
 _Noreturn void broker_main(const struct guard *g, const struct guard_call *call, int owner,
                            bool ids_open);
 /* As ioctl(2), which libcs declare in two ways. */

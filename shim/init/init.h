@@ -65,8 +65,8 @@ void plan_load(struct plan *plan);
 /* Installs the launcher's seccomp floor on this process, and so on all that it starts. 0, with
  * SECCOMP_FILTER_FLAG_NEW_LISTENER a descriptor, or -errno. */
 int plan_install_baseline(const struct plan *plan, unsigned flags);
-/* As plan_install_baseline, where there can be no listener: the calls that it would decide are refused
- * (EPERM), on every mount. */
+/* As plan_install_baseline, where there can be no listener: the calls that it would decide are
+ * refused (EPERM), on every mount. */
 int plan_install_baseline_alone(const struct plan *plan);
 /*
  * Takes from the bounding set what the policy does not grant, and empties the ambient set, once for
@@ -147,13 +147,13 @@ int exec_request_strings(char *data, const struct exec_header *h, char **list,
 /* init's rights as far as capset(2) goes, of this process. 0 or a positive errno. */
 int exec_set_caps(uint64_t permitted, uint64_t effective);
 
-/* twin.c. Whether a change of ids would open the memory of the process that makes it to others of
- * these ids. */
+/* spawn-vm.c. Whether a change of ids would open the memory of the process that makes it to others
+ * of these ids. */
 bool spawn_vm_ids_open_memory(void);
 
 /* In the child: becomes the process, or reports and exits. Runs with everything the sandbox's root
- * may do, so it trusts neither files nor strings; and maybe in init's memory (twin.c), of which it
- * writes to the arena and its stack alone. */
+ * may do, so it trusts neither files nor strings; and maybe in init's memory (spawn-vm.c), of which
+ * it writes to the arena and its stack alone. */
 _Noreturn void exec_child(const struct plan *plan, const struct exec_start *start);
 
 /* maps.c: writes the maps of a new user namespace, by O_PATH of /proc/<a process in it>. The caller

@@ -17,7 +17,7 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
-#include "init/table.h"
+#include "init/exec-table.h"
 #include "proto/syscalls.h"
 
 enum inner_msg { INNER_PROC = 1, INNER_LOCK, INNER_LOCKED, INNER_RUN, INNER_REAP };

@@ -6,7 +6,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-#include "init/table.h"
+#include "init/exec-table.h"
 
 enum { SPLICE_CHUNK = 1 << 20, DISCARD_CHUNK = 64 << 10 };
 

@@ -14,7 +14,7 @@
 #include <time.h>
 #include <unistd.h>
 
-#include "init/table.h"
+#include "init/exec-table.h"
 #include "proto/syscalls.h"
 
 enum {

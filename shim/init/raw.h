@@ -1,7 +1,7 @@
 #pragma once
 
 /* System calls without errno: each returns its result, or -errno. A process that shares the memory
- * of init (twin.c) shares its errno, too. Types are the kernel's: no libc stands in between. */
+ * of init (spawn-vm.c) shares its errno, too. Types are the kernel's: no libc stands in between. */
 
 #include <linux/sched.h>
 #include <stddef.h>

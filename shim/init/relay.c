@@ -9,7 +9,7 @@
 #include <sys/socket.h>
 #include <unistd.h>
 
-#include "init/table.h"
+#include "init/exec-table.h"
 
 enum {
     CHUNK = 1 << 20,           /* bytes of one splice, at most */

@@ -18,7 +18,7 @@
 #include <sys/vfs.h>
 #include <unistd.h>
 
-#include "init/table.h"
+#include "init/exec-table.h"
 #include "proto/syscalls.h"
 
 #ifndef MQUEUE_MAGIC
@@ -28,7 +28,7 @@
 enum { PATH_BUFFER = 4096, OWN_FILES_MAX = 4 };
 
 /* State shared by the plan's operations. The cwd is the new root from PLAN_OP_ROOT on. */
-struct builder {
+struct setup_builder {
     struct init *init;
     int mask_dir; /* the mount of an empty directory; -1 = not seen yet */
     bool mask_attached;
@@ -113,7 +113,7 @@ static int open_or_make(const char *path, uint16_t flags)
 
 /* Of what is the sandbox's own, the client may cover these alone. (A file that an operation has
  * made in /dev, because a link of the image's leads there, is none.) */
-static bool is_own_file(const struct builder *b, const struct stat *st)
+static bool is_own_file(const struct setup_builder *b, const struct stat *st)
 {
     for (unsigned i = 0; i < b->file_count; i++)
         if (b->files[i] == st->st_ino)
@@ -125,7 +125,7 @@ static bool is_own_file(const struct builder *b, const struct stat *st)
  * Whether a client's mount may go there. The request's check of names is not enough: an image can
  * have a link to /proc, /sys or /dev.
  */
-static int client_target_ok(const struct builder *b, int mount_fd, int target)
+static int client_target_ok(const struct setup_builder *b, int mount_fd, int target)
 {
     struct stat st, mounted;
     struct statfs fs;
@@ -144,7 +144,7 @@ static int client_target_ok(const struct builder *b, int mount_fd, int target)
 }
 
 /* PLAN_STRICT marks our own mounts; all others are the client's. */
-static int attach(const struct builder *b, int mount_fd, const char *path, uint16_t flags)
+static int attach(const struct setup_builder *b, int mount_fd, const char *path, uint16_t flags)
 {
     int target, r;
 
@@ -159,7 +159,7 @@ static int attach(const struct builder *b, int mount_fd, const char *path, uint1
     return r;
 }
 
-static int op_root(struct builder *b, const struct plan_op *op)
+static int op_root(struct setup_builder *b, const struct plan_op *op)
 {
     int fd = PLAN_FD_OPS + op->fd;
     int r;
@@ -186,7 +186,7 @@ static int adopt(dev_t *device, int mount_fd)
 }
 
 /* A file that is of the same file system as /dev, which is ours. */
-static int note_file(struct builder *b, int mount_fd)
+static int note_file(struct setup_builder *b, int mount_fd)
 {
     struct stat st;
 
@@ -200,7 +200,7 @@ static int note_file(struct builder *b, int mount_fd)
     return 0;
 }
 
-static int op_attach(struct builder *b, const struct plan_op *op)
+static int op_attach(struct setup_builder *b, const struct plan_op *op)
 {
     int fd = PLAN_FD_OPS + op->fd;
     int r;
@@ -260,7 +260,7 @@ static int new_mount(const char *type, const char *options, unsigned attr)
     return r;
 }
 
-static int op_fsmount(struct builder *b, const struct plan_op *op)
+static int op_fsmount(struct setup_builder *b, const struct plan_op *op)
 {
     const struct plan *p = &b->init->plan;
     int fd, r;
@@ -275,7 +275,7 @@ static int op_fsmount(struct builder *b, const struct plan_op *op)
     return r;
 }
 
-static int op_proc(struct builder *b, const struct plan_op *op)
+static int op_proc(struct setup_builder *b, const struct plan_op *op)
 {
     int fd, r;
 
@@ -289,7 +289,7 @@ static int op_proc(struct builder *b, const struct plan_op *op)
     return r;
 }
 
-static int mask_dir(struct builder *b, int target)
+static int mask_dir(struct setup_builder *b, int target)
 {
     int fd, r;
 
@@ -315,7 +315,7 @@ static bool is_null(const struct stat *st)
 
 /* The null device of our own /dev, checked: an image cannot put a link to a kernel file in its
  * place. */
-static int open_null(struct builder *b)
+static int open_null(struct setup_builder *b)
 {
     struct stat st;
     int fd;
@@ -333,7 +333,7 @@ static int open_null(struct builder *b)
     return 0;
 }
 
-static int mask_file(struct builder *b, int target)
+static int mask_file(struct setup_builder *b, int target)
 {
     struct mount_attr attr = {.attr_set =
                                   MOUNT_ATTR_RDONLY | MOUNT_ATTR_NOSUID | MOUNT_ATTR_NOEXEC};
@@ -352,7 +352,7 @@ static int mask_file(struct builder *b, int target)
     return r;
 }
 
-static int op_mask(struct builder *b, const struct plan_op *op)
+static int op_mask(struct setup_builder *b, const struct plan_op *op)
 {
     struct stat st;
     int target, r;
@@ -371,7 +371,7 @@ static int op_mask(struct builder *b, const struct plan_op *op)
     return r;
 }
 
-static int op_readonly(struct builder *b, const struct plan_op *op)
+static int op_readonly(struct setup_builder *b, const struct plan_op *op)
 {
     struct mount_attr attr = {.attr_set = MOUNT_ATTR_RDONLY | MOUNT_ATTR_NOSUID | MOUNT_ATTR_NODEV |
                                           MOUNT_ATTR_NOEXEC};
@@ -392,7 +392,7 @@ static int op_readonly(struct builder *b, const struct plan_op *op)
     return r;
 }
 
-static int op_sysctl(struct builder *b, const struct plan_op *op)
+static int op_sysctl(struct setup_builder *b, const struct plan_op *op)
 {
     const struct plan *p = &b->init->plan;
     const char *text = plan_string(p, op->text);
@@ -411,7 +411,7 @@ static int op_sysctl(struct builder *b, const struct plan_op *op)
     return n < 0 ? (int)n : 0;
 }
 
-static int op_root_ro(struct builder *b, const struct plan_op *op)
+static int op_root_ro(struct setup_builder *b, const struct plan_op *op)
 {
     struct mount_attr attr = {.attr_set = MOUNT_ATTR_RDONLY};
 
@@ -427,7 +427,7 @@ static int op_root_ro(struct builder *b, const struct plan_op *op)
  * with the host would show the next one there, so each is made private. A kernel that refuses only
  * makes us slower.
  */
-static int op_discard(struct builder *b, const struct plan_op *op)
+static int op_discard(struct setup_builder *b, const struct plan_op *op)
 {
     struct mount_attr attr = {.propagation = MS_PRIVATE};
     const int fd = PLAN_FD_OPS + op->fd;
@@ -439,7 +439,7 @@ static int op_discard(struct builder *b, const struct plan_op *op)
     return 0;
 }
 
-static int (*const op_table[PLAN_OP_MAX])(struct builder *, const struct plan_op *) = {
+static int (*const op_table[PLAN_OP_MAX])(struct setup_builder *, const struct plan_op *) = {
     [PLAN_OP_ROOT] = op_root,     [PLAN_OP_ATTACH] = op_attach,   [PLAN_OP_FSMOUNT] = op_fsmount,
     [PLAN_OP_PROC] = op_proc,     [PLAN_OP_MASK] = op_mask,       [PLAN_OP_READONLY] = op_readonly,
     [PLAN_OP_SYSCTL] = op_sysctl, [PLAN_OP_ROOT_RO] = op_root_ro, [PLAN_OP_DISCARD] = op_discard,
@@ -464,7 +464,7 @@ static int loopback_up(void)
 
 static void run_ops(struct init *init)
 {
-    struct builder b = {.init = init, .mask_dir = -1, .mask_file = -1};
+    struct setup_builder b = {.init = init, .mask_dir = -1, .mask_file = -1};
     const struct plan *p = &init->plan;
 
     init_stage(INIT_STAGE_MOUNTS);

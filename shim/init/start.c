@@ -8,7 +8,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-#include "init/table.h"
+#include "init/exec-table.h"
 #include "proto/syscalls.h"
 
 struct stdio {

@@ -106,7 +106,7 @@ struct plan_header {
     uint32_t fd_count;
     uint32_t op_count, ops;
     uint32_t rlimit_count, rlimits;
-    uint32_t baseline_count, baseline;   /* struct sock_filter */
+    uint32_t baseline_count, baseline; /* struct sock_filter */
     uint32_t guard_count, guard;   /* with PLAN_GUARD: for all processes but init and its brokers */
     uint32_t policy_count, policy; /* struct sock_filter; 0 = none */
     uint32_t strings_size, strings;

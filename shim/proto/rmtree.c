@@ -27,7 +27,7 @@
 #include <unistd.h>
 
 #include "proto/dents.h"
-#include "proto/rmtree_bulk.h"
+#include "proto/rmtree-bulk.h"
 
 /* musl has no kernel headers: struct open_how of linux/openat2.h, and two of its flags. */
 struct how {

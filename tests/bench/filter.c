@@ -11,7 +11,7 @@
 
 #include "base/err.h"
 #include "base/file.h"
-#include "launch/floor.h"
+#include "launch/seccomp-baseline.h"
 #include "policy/policy.h"
 #include "policy/seccomp.h"
 

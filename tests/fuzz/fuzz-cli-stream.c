@@ -10,7 +10,7 @@
 #include <string.h>
 
 #include "base/err.h"
-#include "cli/event_stream.h"
+#include "cli/event-stream.h"
 #include "cli/frames.h"
 
 /* What was heard, as a sum. */

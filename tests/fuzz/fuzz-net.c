@@ -3,9 +3,9 @@
 #include <string.h>
 
 #include "base/err.h"
+#include "net/conn-limit.h"
 #include "net/netlink.h"
 #include "net/nft.h"
-#include "net/over.h"
 #include "net/pool.h"
 #include "net/resolv.h"
 #include "net/watch.h"

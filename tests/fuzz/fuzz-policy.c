@@ -13,8 +13,8 @@
 #include "../unit/bpf_sim.h"
 #include "base/err.h"
 #include "policy/policy.h"
+#include "policy/seccomp-internal.h"
 #include "policy/seccomp.h"
-#include "policy/seccomp_internal.h"
 
 enum { RULES_COMPILED_MAX = 24 }; /* large profiles cost milliseconds each */
 

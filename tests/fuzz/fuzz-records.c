@@ -9,12 +9,12 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "api/settings.h"
 #include "base/buf.h"
 #include "base/err.h"
-#include "core/volumes_internal.h"
+#include "daemon/settings.h"
 #include "policy/client.h"
 #include "policy/host-rootfs.h"
+#include "volume/volumes-internal.h"
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
 

@@ -5,7 +5,7 @@
 #include "api/error.h"
 #include "api/json-body.h"
 #include "api/sse.h"
-#include "http_rig.h"
+#include "http-rig.h"
 #include "json/decode.h"
 
 /* ---- errors ---- */

@@ -6,9 +6,9 @@
 #include <string.h>
 
 #include "base/err.h"
-#include "bpf_sim.h"
+#include "bpf-sim.h"
 #include "policy/bpf-graph.h"
-#include "policy/seccomp_internal.h"
+#include "policy/seccomp-internal.h"
 #include "tap.h"
 
 enum { NODES = 8192, INSNS = 4096, LOAD = BPF_LD | BPF_W | BPF_ABS };

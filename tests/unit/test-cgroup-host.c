@@ -23,7 +23,7 @@
 #include "base/clock.h"
 #include "base/err.h"
 #include "base/file.h"
-#include "launch/cgroup_internal.h"
+#include "launch/cgroup-internal.h"
 #include "tap.h"
 
 enum { INIT_UID = 1879048192, DEADLINE_MS = 10000 };

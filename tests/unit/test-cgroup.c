@@ -20,7 +20,7 @@
 
 #include "base/auto.h"
 #include "base/err.h"
-#include "launch/cgroup_internal.h"
+#include "launch/cgroup-internal.h"
 #include "tap.h"
 
 /* ---- the fake kernel ---- */

@@ -5,9 +5,9 @@
 #include <sys/socket.h>
 #include <unistd.h>
 
-#include "core/channel.h"
-#include "core/exec-request.h"
 #include "proto/syscalls.h"
+#include "sandbox/channel.h"
+#include "sandbox/exec-request.h"
 #include "tap.h"
 
 struct world {

@@ -4,7 +4,7 @@
 
 #include "base/buf.h"
 #include "cli/human.h"
-#include "cli/table.h"
+#include "cli/text-table.h"
 #include "cli/url.h"
 #include "tap.h"
 

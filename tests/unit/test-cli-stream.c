@@ -5,7 +5,7 @@
 
 #include "base/err.h"
 #include "cli/detach-keys.h"
-#include "cli/event_stream.h"
+#include "cli/event-stream.h"
 #include "cli/frames.h"
 #include "tap.h"
 

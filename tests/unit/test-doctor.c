@@ -14,8 +14,8 @@
 #include <unistd.h>
 
 #include "base/err.h"
-#include "core/doctor.h"
-#include "core/doctor_internal.h"
+#include "doctor/doctor-internal.h"
+#include "doctor/doctor.h"
 #include "launch/idrange.h"
 #include "sys/probe.h"
 #include "tap.h"

@@ -16,8 +16,8 @@
 #include "gateway/connect.h"
 #include "gateway/dns-message.h"
 #include "gateway/egress-internal.h"
-#include "gateway/hello.h"
 #include "gateway/names.h"
+#include "gateway/tls-client-hello.h"
 #include "gateway/truststore.h"
 #include "proto/rmtree.h"
 #include "tap.h"
@@ -209,7 +209,8 @@ TEST(hellos_that_are_none)
 
     data[5] = 2; /* a server's */
     CHECK_INT(client_hello_read(probe, data, len, &h), -EBADMSG);
-    CHECK_INT(client_hello_read(probe, (const uint8_t *)"GET / HTTP/1.1\r\n\r\n", 18, &h), -EBADMSG);
+    CHECK_INT(client_hello_read(probe, (const uint8_t *)"GET / HTTP/1.1\r\n\r\n", 18, &h),
+              -EBADMSG);
     (void)memset(data, 0, sizeof(data));
     (void)memcpy(data, long_record, sizeof(long_record));
     CHECK_INT(client_hello_read(probe, data, 100, &h), 0);

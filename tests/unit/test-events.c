@@ -1,6 +1,6 @@
 /* The ring of events: resuming by id, also over a supervisor's death and a clock that was set back.
  */
-#include "core/events.h"
+#include "sandbox/events.h"
 #include "tap.h"
 
 struct seen {

@@ -16,10 +16,10 @@
 
 #include "base/auto.h"
 #include "base/err.h"
-#include "core/exec-request.h"
 #include "init/init.h"
 #include "policy/policy.h"
 #include "proto/plan.h"
+#include "sandbox/exec-request.h"
 #include "tap.h"
 
 /* ---- the request ---- */

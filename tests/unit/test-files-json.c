@@ -67,20 +67,20 @@ static void info(const struct file_record *r, const char *want)
 TEST(what_records_become)
 {
     info(&(struct file_record){.type = FRAME_TYPE_FILE,
-                                .mode = 0104755,
-                                .uid = 1,
-                                .gid = 2,
-                                .nlink = 3,
-                                .size = 4,
-                                .ino = 5,
-                                .atime = -2,
-                                .atime_ns = 500000000,
-                                .mtime = 1,
-                                .mtime_ns = 999999999,
-                                .name = "f",
-                                .name_len = 1},
-          "{\"name\":\"f\",\"type\":\"file\",\"size\":4,\"mode\":\"4755\",\"uid\":1,\"gid\":2,"
-          "\"links\":3,\"inode\":5,\"atimeMs\":-1500,\"mtimeMs\":1999,\"ctimeMs\":0}");
+                               .mode = 0104755,
+                               .uid = 1,
+                               .gid = 2,
+                               .nlink = 3,
+                               .size = 4,
+                               .ino = 5,
+                               .atime = -2,
+                               .atime_ns = 500000000,
+                               .mtime = 1,
+                               .mtime_ns = 999999999,
+                               .name = "f",
+                               .name_len = 1},
+         "{\"name\":\"f\",\"type\":\"file\",\"size\":4,\"mode\":\"4755\",\"uid\":1,\"gid\":2,"
+         "\"links\":3,\"inode\":5,\"atimeMs\":-1500,\"mtimeMs\":1999,\"ctimeMs\":0}");
     info(
         &(struct file_record){
             .type = FRAME_TYPE_SYMLINK, .mode = 0120777, .target = "\xff", .target_len = 1},
@@ -88,25 +88,25 @@ TEST(what_records_become)
         "\"inode\":0,\"atimeMs\":0,\"mtimeMs\":0,\"ctimeMs\":0,\"target\":\"\xef\xbf\xbd\","
         "\"targetEncoded\":\"%FF\"}");
     info(&(struct file_record){.flags = FILE_FAILED, .error = EACCES, .name = "x", .name_len = 1},
-          "{\"name\":\"x\",\"error\":\"EACCES\"}");
+         "{\"name\":\"x\",\"error\":\"EACCES\"}");
     info(&(struct file_record){.type = FRAME_TYPE_CHAR,
-                                .mode = 020666,
-                                .rdev_major = 1,
-                                .rdev_minor = 3,
-                                .size = UINT64_MAX,
-                                .ino = UINT64_MAX,
-                                .mtime = INT64_MAX,
-                                .ctime = INT64_MIN},
-          "{\"type\":\"character\",\"size\":9223372036854775807,\"mode\":\"0666\",\"uid\":0,"
-          "\"gid\":0,\"links\":0,\"inode\":9223372036854775807,\"atimeMs\":0,"
-          "\"mtimeMs\":9223372036854774000,\"ctimeMs\":-9223372036854774000,\"device\":[1,3]}");
+                               .mode = 020666,
+                               .rdev_major = 1,
+                               .rdev_minor = 3,
+                               .size = UINT64_MAX,
+                               .ino = UINT64_MAX,
+                               .mtime = INT64_MAX,
+                               .ctime = INT64_MIN},
+         "{\"type\":\"character\",\"size\":9223372036854775807,\"mode\":\"0666\",\"uid\":0,"
+         "\"gid\":0,\"links\":0,\"inode\":9223372036854775807,\"atimeMs\":0,"
+         "\"mtimeMs\":9223372036854774000,\"ctimeMs\":-9223372036854774000,\"device\":[1,3]}");
     info(&(struct file_record){.type = FRAME_TYPE_DIR,
-                                .mode = 040755,
-                                .flags = FILE_NOT_ENTERED,
-                                .name = "d",
-                                .name_len = 1},
-          "{\"name\":\"d\",\"type\":\"directory\",\"size\":0,\"mode\":\"0755\",\"uid\":0,\"gid\":0,"
-          "\"links\":0,\"inode\":0,\"atimeMs\":0,\"mtimeMs\":0,\"ctimeMs\":0,\"entered\":false}");
+                               .mode = 040755,
+                               .flags = FILE_NOT_ENTERED,
+                               .name = "d",
+                               .name_len = 1},
+         "{\"name\":\"d\",\"type\":\"directory\",\"size\":0,\"mode\":\"0755\",\"uid\":0,\"gid\":0,"
+         "\"links\":0,\"inode\":0,\"atimeMs\":0,\"mtimeMs\":0,\"ctimeMs\":0,\"entered\":false}");
 }
 
 TEST(what_events_become)

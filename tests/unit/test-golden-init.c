@@ -7,12 +7,12 @@
 #include <unistd.h>
 
 #include "base/auto.h"
-#include "core/exec-request.h"
 #include "golden.h"
 #include "init/init.h"
 #include "policy/policy.h"
 #include "proto/init-msg.h"
 #include "proto/plan.h"
+#include "sandbox/exec-request.h"
 #include "tap.h"
 
 /* ---- messages ---- */

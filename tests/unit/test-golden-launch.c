@@ -1,5 +1,5 @@
 /* Golden vectors of the protocol between supervisor and launcher: the records of requests, the
- * requests that core/sandbox-request.c builds, and the reply. */
+ * requests that sandbox/sandbox-request.c builds, and the reply. */
 
 #include <errno.h>
 #include <linux/capability.h>
@@ -9,11 +9,11 @@
 #include "base/address.h"
 #include "base/auto.h"
 #include "base/buf.h"
-#include "core/policies.h"
-#include "core/sandbox-request.h"
 #include "golden.h"
 #include "launch/launcher.h"
 #include "launch/request.h"
+#include "sandbox/policies.h"
+#include "sandbox/sandbox-request.h"
 #include "spec/spec.h"
 #include "tap.h"
 
@@ -417,7 +417,7 @@ TEST(numbers)
     golden_close(g);
 }
 
-/* ---- requests of core/sandbox-request.c ---- */
+/* ---- requests of sandbox/sandbox-request.c ---- */
 
 static void must(int r, const struct err *err)
 {

@@ -8,7 +8,7 @@
 #include <sys/stat.h>
 #include <sys/wait.h>
 
-#include "http_rig.h"
+#include "http-rig.h"
 
 static struct http_request *kept;
 static size_t gone_count;

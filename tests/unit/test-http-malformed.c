@@ -1,7 +1,7 @@
 /* What must be refused, with what, and that nothing behind it is taken for a request; what must not
  * be refused. */
 
-#include "http_rig.h"
+#include "http-rig.h"
 
 static unsigned handled;
 

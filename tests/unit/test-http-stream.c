@@ -1,6 +1,6 @@
 /* Bodies piece by piece in both directions, and what waits for whom. */
 
-#include "http_rig.h"
+#include "http-rig.h"
 
 static struct {
     struct http_request *req;

@@ -3,7 +3,7 @@
 #include <signal.h>
 #include <sys/ioctl.h>
 
-#include "http_rig.h"
+#include "http-rig.h"
 
 static struct {
     struct http_request *req;

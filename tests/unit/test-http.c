@@ -1,7 +1,7 @@
 /* Limits, order, clocks, clients that leave, a thousand of them: whole requests and whole replies.
  */
 
-#include "http_rig.h"
+#include "http-rig.h"
 
 static struct http_request *kept[8];
 static size_t kept_count, gone_count;

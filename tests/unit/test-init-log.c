@@ -5,7 +5,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-#include "init/table.h"
+#include "init/exec-table.h"
 #include "tap.h"
 
 enum { SIZE = LOG_SIZE_MIN };

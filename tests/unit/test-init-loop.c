@@ -1,6 +1,6 @@
 /* What init answers over its socket, beside what each exec gets. Needs root. */
 
-#include "launcher_lab.h"
+#include "launcher-lab.h"
 
 static struct lab lab = {.sock = FD_NONE};
 static struct lab_run run; /* large */

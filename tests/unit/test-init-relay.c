@@ -13,7 +13,7 @@
 #include <sys/syscall.h>
 #include <unistd.h>
 
-#include "init/table.h"
+#include "init/exec-table.h"
 #include "tap.h"
 
 enum {

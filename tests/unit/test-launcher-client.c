@@ -7,9 +7,9 @@
 #include "base/auto.h"
 #include "base/buf.h"
 #include "base/err.h"
-#include "core/launcher-client.h"
 #include "launch/launcher.h"
 #include "launch/request.h"
+#include "sandbox/launcher-client.h"
 #include "tap.h"
 
 enum { PENDING_MAX = 8192, MANY = 1000 };

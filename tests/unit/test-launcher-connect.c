@@ -3,7 +3,7 @@
 #include <netinet/in.h>
 
 #include "launch/net-ops.h"
-#include "launcher_lab.h"
+#include "launcher-lab.h"
 
 static struct lab lab = {.sock = FD_NONE};
 static struct lab_run run; /* large */

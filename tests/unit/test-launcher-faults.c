@@ -17,7 +17,7 @@
 #include <sys/syscall.h>
 
 #include "launch/sandbox.h"
-#include "launcher_lab.h"
+#include "launcher-lab.h"
 #include "policy/host-rootfs.h"
 #include "proto/syscalls.h"
 

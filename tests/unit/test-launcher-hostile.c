@@ -10,7 +10,7 @@
 #include <sys/sysmacros.h>
 #include <sys/un.h>
 
-#include "launcher_lab.h"
+#include "launcher-lab.h"
 
 static struct lab lab = {.sock = FD_NONE};
 static struct lab_run run; /* large */

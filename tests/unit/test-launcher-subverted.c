@@ -19,7 +19,7 @@
 #include "base/file.h"
 #include "image/embed.h"
 #include "image/worker-proto.h"
-#include "launch/cgroup_internal.h"
+#include "launch/cgroup-internal.h"
 #include "launch/launcher.h"
 #include "launch/sandbox.h"
 #include "proto/rmtree.h"

@@ -5,9 +5,9 @@
 #include <string.h>
 
 #include "api/http.h"
-#include "api/settings.h"
 #include "base/err.h"
-#include "core/limits.h"
+#include "daemon/settings.h"
+#include "sandbox/limits.h"
 #include "tap.h"
 
 #define DOCS "docs/configuration.md"

@@ -9,12 +9,12 @@
 
 #include "base/auto.h"
 #include "base/err.h"
-#include "core/launcher-client.h"
-#include "core/net-socket.h"
-#include "core/sandbox_internal.h"
-#include "core/supervisor_internal.h"
 #include "launch/launcher.h"
 #include "launch/request.h"
+#include "ports/net-socket.h"
+#include "sandbox/launcher-client.h"
+#include "sandbox/sandbox-internal.h"
+#include "sandbox/shared.h"
 #include "tap.h"
 
 enum { PENDING_MAX = 64, WAITS = 40 };

@@ -9,9 +9,9 @@
 #include <sys/socket.h>
 
 #include "base/err.h"
+#include "net/conn-limit.h"
 #include "net/netlink.h"
 #include "net/nft.h"
-#include "net/over.h"
 #include "net/pool.h"
 #include "net/resolv.h"
 #include "net/ruleset-table.h"
@@ -327,7 +327,8 @@ TEST(elements_there_and_back)
 }
 
 /* What nfnetlink_log sends: prefix and payload, and attributes that nobody asked for. */
-static bool over(const char *prefix, const uint8_t *packet, size_t len, struct conn_limit_event *ret)
+static bool over(const char *prefix, const uint8_t *packet, size_t len,
+                 struct conn_limit_event *ret)
 {
     const struct nfgenmsg g = {.nfgen_family = 0, .version = NFNETLINK_V0};
     auto_nlreq struct nlreq q;

@@ -17,8 +17,8 @@
 #include "base/err.h"
 #include "base/file.h"
 #include "init/init.h"
-#include "launch/floor.h"
 #include "launch/sandbox.h"
+#include "launch/seccomp-baseline.h"
 #include "proto/plan.h"
 #include "tap.h"
 
@@ -88,7 +88,8 @@ TEST(the_smallest)
     CHECK_INT(p.header->policy_count, 1);
     CHECK(memcmp(p.base + p.header->policy, &allow, sizeof(allow)) == 0);
     CHECK_INT(p.header->baseline_count, baseline_build(baseline, false));
-    CHECK(memcmp(p.base + p.header->baseline, baseline, p.header->baseline_count * sizeof(baseline[0])) == 0);
+    CHECK(memcmp(p.base + p.header->baseline, baseline,
+                 p.header->baseline_count * sizeof(baseline[0])) == 0);
     CHECK_INT(p.ops[0].type, PLAN_OP_ROOT);
     CHECK(find_op(&p, PLAN_OP_PROC, "proc") != NULL);
     CHECK(find_op(&p, PLAN_OP_ATTACH, "dev") != NULL);
@@ -318,8 +319,8 @@ TEST(a_guarded_volume)
             CHECK_INT(flags_of(&p, "a") & PLAN_GUARDED, 0);
             CHECK_INT(flags_of(&p, "b") & PLAN_GUARDED, guarded ? PLAN_GUARDED : 0);
             CHECK_INT(p.header->baseline_count, baseline_build(want, guarded == 1));
-            CHECK(memcmp(p.base + p.header->baseline, want, p.header->baseline_count * sizeof(want[0])) ==
-                  0);
+            CHECK(memcmp(p.base + p.header->baseline, want,
+                         p.header->baseline_count * sizeof(want[0])) == 0);
             CHECK_INT(p.header->guard_count, guarded ? baseline_build_guard(want) : 0);
             CHECK(!guarded || memcmp(p.base + p.header->guard, want,
                                      p.header->guard_count * sizeof(want[0])) == 0);

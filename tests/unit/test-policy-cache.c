@@ -13,10 +13,10 @@
 #include "base/auto.h"
 #include "base/err.h"
 #include "base/file.h"
-#include "core/policy-cache.h"
 #include "policy/policy.h"
 #include "policy/seccomp.h"
 #include "proto/rmtree.h"
+#include "sandbox/policy-cache.h"
 #include "tap.h"
 
 #define TEXT(caps)                                                                                 \

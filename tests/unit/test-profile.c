@@ -3,7 +3,7 @@
  * refused because they would not mean what they say.
  */
 
-#include "filter_util.h"
+#include "filter-util.h"
 
 #define BOTH_ARCHES "\"architectures\":[\"SCMP_ARCH_X86_64\",\"SCMP_ARCH_X86\"],"
 #define RULE(names, action, rest)                                                                  \

@@ -28,9 +28,9 @@ struct lab {
     struct proxy *proxy;
     int servers[SERVERS_MAX]; /* the ends of the connections that were asked for, in order */
     int connects, refusals;
-    int refuse;   /* errno of the next connects */
-    bool freeze_ref;    /* connects are not answered */
-    bool at_once; /* connects are done when they have been asked for */
+    int refuse;      /* errno of the next connects */
+    bool freeze_ref; /* connects are not answered */
+    bool at_once;    /* connects are done when they have been asked for */
     int cancelled;
     int inside, room; /* connections that are for somebody; room 0: any number */
     uv_timer_t answer;

@@ -14,13 +14,13 @@
 
 #include "base/auto.h"
 #include "base/err.h"
-#include "core/gateway.h"
-#include "core/launcher-client.h"
-#include "core/publish-udp.h"
-#include "core/sandbox_internal.h"
-#include "core/supervisor_internal.h"
 #include "launch/launcher.h"
 #include "launch/request.h"
+#include "ports/gateway.h"
+#include "ports/publish-udp.h"
+#include "sandbox/launcher-client.h"
+#include "sandbox/sandbox-internal.h"
+#include "sandbox/shared.h"
 #include "tap.h"
 
 enum { TURNS_MAX = 20000, PENDING_MAX = 4096 };

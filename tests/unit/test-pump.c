@@ -18,8 +18,8 @@
 
 #include "base/auto.h"
 #include "base/file.h"
-#include "core/pump.h"
 #include "proto/syscalls.h"
+#include "run/pump.h"
 #include "tap.h"
 
 enum { DEADLINE_MS = 60000, CHUNK = 65536, SEED = 12345 };

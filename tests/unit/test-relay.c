@@ -17,7 +17,7 @@
 
 #include "base/auto.h"
 #include "base/err.h"
-#include "gateway/poller.h"
+#include "base/evloop.h"
 #include "gateway/relay.h"
 #include "tap.h"
 

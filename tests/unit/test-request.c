@@ -12,7 +12,7 @@
 #include "base/err.h"
 #include "base/file.h"
 #include "launch/request.h"
-#include "request_util.h"
+#include "request-util.h"
 #include "tap.h"
 
 static const char *const layers[] = {"aa", "bb.c-d_e", NULL};

@@ -5,9 +5,9 @@
 #include <uv.h>
 
 #include "base/err.h"
-#include "core/sandbox-parts.h"
-#include "core/sandbox_internal.h"
-#include "core/supervisor_internal.h"
+#include "sandbox/sandbox-internal.h"
+#include "sandbox/sandbox-parts.h"
+#include "sandbox/shared.h"
 #include "spec/spec.h"
 #include "tap.h"
 

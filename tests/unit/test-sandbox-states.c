@@ -5,7 +5,7 @@
  */
 #include <errno.h>
 
-#include "core/sandbox-states.h"
+#include "sandbox/sandbox-states.h"
 #include "tap.h"
 
 #define DOCS "docs/states-table.md"

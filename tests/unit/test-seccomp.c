@@ -10,7 +10,7 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
-#include "filter_util.h"
+#include "filter-util.h"
 
 /* ---- the second reading: straight from the JSON ---- */
 

@@ -2,8 +2,8 @@
 #include <errno.h>
 #include <string.h>
 
-#include "api/settings.h"
 #include "base/err.h"
+#include "daemon/settings.h"
 #include "tap.h"
 
 static int parse(struct settings *s, const char *text, struct err *err)

@@ -9,8 +9,8 @@
 #include "base/auto.h"
 #include "base/err.h"
 #include "base/file.h"
-#include "core/store.h"
 #include "json/parse.h"
+#include "sandbox/store.h"
 #include "spec/spec.h"
 #include "tap.h"
 

@@ -6,8 +6,8 @@
 
 #include "base/auto.h"
 #include "base/err.h"
-#include "core/subids.h"
 #include "launch/idrange.h"
+#include "sandbox/subids.h"
 #include "tap.h"
 
 static int free_in(const char *subuid, const char *subgid, const char *passwd, const char *group,

@@ -17,16 +17,16 @@
 
 #include "base/err.h"
 #include "base/file.h"
-#include "core/exec.h"
-#include "core/paths.h"
-#include "core/policies.h"
-#include "core/process.h"
-#include "core/sandbox.h"
-#include "core/supervisor.h"
+#include "daemon/supervisor.h"
+#include "exec/process.h"
 #include "image/embed.h"
 #include "image/layer.h"
 #include "launch/launcher.h"
 #include "proto/rmtree.h"
+#include "sandbox/exec.h"
+#include "sandbox/paths.h"
+#include "sandbox/policies.h"
+#include "sandbox/sandbox.h"
 #include "tap.h"
 
 enum { DEADLINE_MS = 20000, YEAR = 366 * 24 * 3600 };

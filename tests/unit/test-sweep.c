@@ -8,7 +8,7 @@
 #include "launch/cgroup.h"
 #include "launch/idrange.h"
 #include "launch/sandbox.h"
-#include "launcher_lab.h"
+#include "launcher-lab.h"
 
 static struct lab lab = {.sock = FD_NONE};
 static struct launcher *l;

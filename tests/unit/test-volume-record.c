@@ -7,10 +7,10 @@
 #include "base/auto.h"
 #include "base/buf.h"
 #include "base/err.h"
-#include "core/volumes_internal.h"
 #include "launch/request.h"
 #include "launch/volume.h"
 #include "tap.h"
+#include "volume/volumes-internal.h"
 
 TEST(there_and_back)
 {

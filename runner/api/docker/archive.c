@@ -1,5 +1,5 @@
 /* Files in and out of containers as tar archives: GET, HEAD and PUT /containers/{id}/archive.
- * Each is a process of sandbox-shim inside (core/files.h). A stat precedes an outgoing archive,
+ * Each is a process of sandbox-shim inside (exec/files.h). A stat precedes an outgoing archive,
  * because Docker describes the path in a header. */
 #include <errno.h>
 #include <inttypes.h>
@@ -17,11 +17,11 @@
 #include "base/base64.h"
 #include "base/buf.h"
 #include "base/err.h"
-#include "core/files.h"
-#include "core/sandbox.h"
-#include "core/services.h"
+#include "exec/files.h"
 #include "policy/policy.h"
 #include "proto/file-msg.h"
+#include "sandbox/sandbox.h"
+#include "sandbox/services.h"
 #include "spec/spec.h"
 
 enum { ARGS_MAX = 6, NAME_MAX_BYTES = 255, STAT_MAX = 24 << 10 };

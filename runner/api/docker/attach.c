@@ -12,8 +12,8 @@
 #include "base/auto.h"
 #include "base/buf.h"
 #include "base/err.h"
-#include "core/console.h"
-#include "core/sandbox.h"
+#include "exec/console.h"
+#include "sandbox/sandbox.h"
 #include "spec/spec.h"
 
 enum { EARLY_MAX = 64 << 10 /* bytes of stdin buffered for a process that does not run yet */ };

@@ -8,7 +8,7 @@
 #include "api/docker/containers.h"
 #include "api/native/files.h"
 #include "base/err.h"
-#include "core/sandbox.h"
+#include "sandbox/sandbox.h"
 
 /* Encodes a change with Docker's numbers; bytes that are not UTF-8 are replaced in the path. */
 static json_t *change_encode(enum change_kind kind, const char *path)

@@ -1,4 +1,4 @@
-/* POST /commit: makes an image of a container (core/snapshots.h). */
+/* POST /commit: makes an image of a container (images/snapshots.h). */
 #include <errno.h>
 #include <stddef.h>
 #include <stdlib.h>
@@ -15,8 +15,8 @@
 #include "api/route-query.h"
 #include "base/auto.h"
 #include "base/err.h"
-#include "core/sandbox.h"
-#include "core/snapshots.h"
+#include "images/snapshots.h"
+#include "sandbox/sandbox.h"
 
 struct commit_query {
     const char *container, *repo, *tag, *comment, *author, *pause;

@@ -17,9 +17,9 @@
 #include "base/err.h"
 #include "base/number.h"
 #include "base/rfc3339.h"
-#include "core/sandbox.h"
-#include "core/sidecar.h"
+#include "sandbox/sandbox.h"
 #include "spec/spec.h"
+#include "workerd/sidecar.h"
 
 enum {
     CORE_ID_LEN = 16,

@@ -7,11 +7,11 @@
 #include <stdbool.h>
 #include <stdint.h>
 
+#include "api/common.h"
 #include "api/http.h"
-#include "api/native/common.h"
 #include "api/route.h"
-#include "core/sandbox.h"
 #include "json/parse.h"
+#include "sandbox/sandbox.h"
 #include "spec/spec.h"
 
 struct err;

@@ -12,15 +12,15 @@
 #include "base/address.h"
 #include "base/auto.h"
 #include "base/clock.h"
-#include "core/health.h"
-#include "core/publish.h"
-#include "core/sandbox.h"
-#include "core/sidecar.h"
+#include "exec/health.h"
 #include "image/reference.h"
-#include "policy/net-box.h"
+#include "policy/net-setup.h"
 #include "policy/tables.h"
+#include "ports/publish.h"
+#include "sandbox/sandbox.h"
 #include "spec/signals.h"
 #include "spec/spec.h"
+#include "workerd/sidecar.h"
 
 enum { STATUS_MAX = 80, PORT_KEY_MAX = 16, MS = 1000, MINUTE = 60, HOUR = 3600, DAY = 86400 };
 

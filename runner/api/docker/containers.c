@@ -15,27 +15,37 @@
 #include "api/route-query.h"
 #include "base/auto.h"
 #include "base/err.h"
-#include "core/sandbox.h"
-#include "core/services.h"
 #include "image/reference.h"
+#include "sandbox/sandbox.h"
+#include "sandbox/services.h"
 #include "spec/spec.h"
 
 /* ---- list ---- */
 
-struct list_query {
+struct docker_containers_list_query {
     const char *all, *size, *filters;
     const char *trunc_cmd; /* always sent by docker-py; not a parameter of Docker */
     int64_t limit;
 };
 
 static const struct query_field list_fields[] = {
-    {.name = "all", .type = QUERY_STRING, .off = offsetof(struct list_query, all), .max = 16},
-    {.name = "size", .type = QUERY_STRING, .off = offsetof(struct list_query, size), .max = 16},
-    {.name = "filters", .type = QUERY_STRING, .off = offsetof(struct list_query, filters)},
-    {.name = "trunc_cmd", .type = QUERY_STRING, .off = offsetof(struct list_query, trunc_cmd)},
+    {.name = "all",
+     .type = QUERY_STRING,
+     .off = offsetof(struct docker_containers_list_query, all),
+     .max = 16},
+    {.name = "size",
+     .type = QUERY_STRING,
+     .off = offsetof(struct docker_containers_list_query, size),
+     .max = 16},
+    {.name = "filters",
+     .type = QUERY_STRING,
+     .off = offsetof(struct docker_containers_list_query, filters)},
+    {.name = "trunc_cmd",
+     .type = QUERY_STRING,
+     .off = offsetof(struct docker_containers_list_query, trunc_cmd)},
     {.name = "limit",
      .type = QUERY_INT,
-     .off = offsetof(struct list_query, limit),
+     .off = offsetof(struct docker_containers_list_query, limit),
      .min = -1,
      .max = INT32_MAX},
     {0},
@@ -139,15 +149,15 @@ static bool container_matches(const struct sandbox *s, const struct filters *f)
 }
 
 /* Collects containers, newest first, like Docker. */
-static int containers_collect(struct http_request *req, const struct list_query *q,
-                              const struct filters *f, json_t *list, struct err *err)
+static int containers_collect(struct http_request *req,
+                              const struct docker_containers_list_query *q, const struct filters *f,
+                              json_t *list, struct err *err)
 {
     bool all = docker_bool(q->all) || q->limit > 0 || filters_get(f, "status", 0) != NULL ||
                filters_get(f, "exited", 0) != NULL;
     int r;
 
-    for (struct sandbox *s = sandbox_first(api_supervisor(req)); s != NULL;
-         s = sandbox_next(s)) {
+    for (struct sandbox *s = sandbox_first(api_supervisor(req)); s != NULL; s = sandbox_next(s)) {
         if ((!all && !docker_is_running(s)) || !container_matches(s, f) || !api_may_use(req, s))
             continue;
         r = matches_order(req, s, f, err);
@@ -165,7 +175,7 @@ static void get_containers(struct http_request *req)
 {
     auto_ptr(filters_free) struct filters *f = NULL;
     auto_ptr(json_decref) json_t *list = json_array();
-    struct list_query q = {.limit = 0};
+    struct docker_containers_list_query q = {.limit = 0};
     struct err err = ERR_NONE;
     int r;
 
@@ -210,14 +220,23 @@ static void get_container(struct http_request *req)
     reply_json(req, 200, root);
 }
 
-struct remove_query {
+struct docker_containers_remove_query {
     const char *force, *volumes, *link;
 };
 
 static const struct query_field remove_fields[] = {
-    {.name = "force", .type = QUERY_STRING, .off = offsetof(struct remove_query, force), .max = 16},
-    {.name = "v", .type = QUERY_STRING, .off = offsetof(struct remove_query, volumes), .max = 16},
-    {.name = "link", .type = QUERY_STRING, .off = offsetof(struct remove_query, link), .max = 16},
+    {.name = "force",
+     .type = QUERY_STRING,
+     .off = offsetof(struct docker_containers_remove_query, force),
+     .max = 16},
+    {.name = "v",
+     .type = QUERY_STRING,
+     .off = offsetof(struct docker_containers_remove_query, volumes),
+     .max = 16},
+    {.name = "link",
+     .type = QUERY_STRING,
+     .off = offsetof(struct docker_containers_remove_query, link),
+     .max = 16},
     {0},
 };
 
@@ -240,7 +259,7 @@ static int check_removal(const struct sandbox *s, bool force, struct err *err)
 static void delete_container(struct http_request *req)
 {
     struct sandbox *s = docker_sandbox(req);
-    struct remove_query q = {0};
+    struct docker_containers_remove_query q = {0};
     struct api_call *call;
     struct err err = ERR_NONE;
     int r;
@@ -318,7 +337,7 @@ static void post_containers_prune(struct http_request *req)
 {
     static const char *const known[] = {"label", NULL};
     auto_ptr(filters_free) struct filters *f = NULL;
-    struct list_query q = {0};
+    struct docker_containers_list_query q = {0};
     struct err err = ERR_NONE;
     struct container_prune *p;
     int r;

@@ -18,12 +18,12 @@
 #include "api/route-query.h"
 #include "base/auto.h"
 #include "base/err.h"
-#include "core/images.h"
-#include "core/networks.h"
-#include "core/sandbox.h"
-#include "core/services.h"
+#include "images/images.h"
 #include "policy/client.h"
 #include "policy/policy.h"
+#include "ports/networks.h"
+#include "sandbox/sandbox.h"
+#include "sandbox/services.h"
 #include "spec/json.h"
 #include "spec/spec.h"
 
@@ -353,8 +353,8 @@ static void creating_make(struct creating *c)
     int r = api_check_spec(c->req, c->spec, &err);
 
     if (r == 0)
-        r = sandbox_create(api_supervisor(c->req), c->spec, &creator, false, on_sandbox_created,
-                           c, &s, &err);
+        r = sandbox_create(api_supervisor(c->req), c->spec, &creator, false, on_sandbox_created, c,
+                           &s, &err);
     if (r == -EEXIST)
         creating_name_taken(c, &err);
     if (r < 0) {

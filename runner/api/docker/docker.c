@@ -5,16 +5,16 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "api/common.h"
 #include "api/docker/common.h"
 #include "api/docker/docker-routes.h"
 #include "api/docker/exec.h"
 #include "api/docker/sidecar.h"
 #include "api/docker/state.h"
 #include "api/http.h"
-#include "api/native/common.h"
 #include "api/native/native.h"
 #include "base/auto.h"
-#include "core/services.h"
+#include "sandbox/services.h"
 
 const struct route *const docker_tables[] = {
     docker_container_routes, docker_exec_routes,    docker_event_routes,  docker_ping_routes,

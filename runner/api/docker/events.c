@@ -1,5 +1,5 @@
 /* GET /events: core's events in Docker's words, one JSON object per line. */
-#include "core/events.h"
+#include "sandbox/events.h"
 
 #include <errno.h>
 #include <inttypes.h>
@@ -17,9 +17,9 @@
 #include "base/auto.h"
 #include "base/clock.h"
 #include "base/err.h"
-#include "core/sandbox.h"
-#include "core/services.h"
 #include "json/parse.h"
+#include "sandbox/sandbox.h"
+#include "sandbox/services.h"
 #include "spec/spec.h"
 
 enum {
@@ -117,8 +117,7 @@ static bool stream_may_see(const struct docker_event_stream *st, const struct ev
 {
     if (s != NULL)
         return api_may_use(st->req, s);
-    return api_is_owner(st->req) ||
-           (e->maker >= 0 && e->maker == (int64_t)http_peer(st->req)->uid);
+    return api_is_owner(st->req) || (e->maker >= 0 && e->maker == (int64_t)http_peer(st->req)->uid);
 }
 
 /* Events of volumes, networks and the daemon are not reported. */
@@ -225,14 +224,20 @@ static void on_stream_until(uv_timer_t *h)
 
 /* ---- the request ---- */
 
-struct events_query {
+struct docker_events_query {
     const char *since, *until, *filters;
 };
 
 static const struct query_field fields[] = {
-    {.name = "since", .type = QUERY_STRING, .off = offsetof(struct events_query, since), .max = 64},
-    {.name = "until", .type = QUERY_STRING, .off = offsetof(struct events_query, until), .max = 64},
-    {.name = "filters", .type = QUERY_STRING, .off = offsetof(struct events_query, filters)},
+    {.name = "since",
+     .type = QUERY_STRING,
+     .off = offsetof(struct docker_events_query, since),
+     .max = 64},
+    {.name = "until",
+     .type = QUERY_STRING,
+     .off = offsetof(struct docker_events_query, until),
+     .max = 64},
+    {.name = "filters", .type = QUERY_STRING, .off = offsetof(struct docker_events_query, filters)},
     {0},
 };
 
@@ -241,7 +246,7 @@ static int stream_read_query(struct http_request *req, struct docker_event_strea
 {
     static const char *const known[] = {"container", "event",   "image", "label",  "type",
                                         "volume",    "network", "scope", "daemon", NULL};
-    struct events_query q = {0};
+    struct docker_events_query q = {0};
     int64_t since = 0, until = 0;
     int r;
 

@@ -15,8 +15,8 @@
 #include "api/route-query.h"
 #include "base/auto.h"
 #include "base/err.h"
-#include "core/images.h"
-#include "core/sandbox.h"
+#include "images/images.h"
+#include "sandbox/sandbox.h"
 
 void docker_join_name(const char *repo, const char *tag, char ret[REFERENCE_MAX + 1])
 {
@@ -155,13 +155,17 @@ static void loading_begun(struct docker_loading *l, int r, const struct err *err
     http_body_start(l->req, on_load_body);
 }
 
-struct load_query {
+struct docker_image_bytes_load_query {
     const char *quiet, *platform;
 };
 
 static const struct query_field load_fields[] = {
-    {.name = "quiet", .type = QUERY_STRING, .off = offsetof(struct load_query, quiet)},
-    {.name = "platform", .type = QUERY_STRING, .off = offsetof(struct load_query, platform)},
+    {.name = "quiet",
+     .type = QUERY_STRING,
+     .off = offsetof(struct docker_image_bytes_load_query, quiet)},
+    {.name = "platform",
+     .type = QUERY_STRING,
+     .off = offsetof(struct docker_image_bytes_load_query, platform)},
     {0},
 };
 
@@ -175,7 +179,7 @@ static int refuse_platform(const char *platform, struct err *err)
 
 void docker_post_load(struct http_request *req)
 {
-    struct load_query q = {0};
+    struct docker_image_bytes_load_query q = {0};
     struct docker_loading *l;
     struct err err = ERR_NONE;
     int r;
@@ -413,21 +417,25 @@ static void save_images(struct http_request *req, const char *const *names)
                      &err);
 }
 
-struct save_query {
+struct docker_image_bytes_save_query {
     struct query_list names;
     const char *platform;
 };
 
 static const struct query_field save_fields[] = {
-    {.name = "names", .type = QUERY_LIST, .off = offsetof(struct save_query, names)},
-    {.name = "platform", .type = QUERY_STRING, .off = offsetof(struct save_query, platform)},
+    {.name = "names",
+     .type = QUERY_LIST,
+     .off = offsetof(struct docker_image_bytes_save_query, names)},
+    {.name = "platform",
+     .type = QUERY_STRING,
+     .off = offsetof(struct docker_image_bytes_save_query, platform)},
     {0},
 };
 
 void docker_get_save(struct http_request *req)
 {
     const char *names[QUERY_LIST_MAX + 1] = {NULL};
-    struct save_query q = {0};
+    struct docker_image_bytes_save_query q = {0};
     struct err err = ERR_NONE;
 
     if (http_query_known(req, save_fields, &q, &err) < 0 || refuse_platform(q.platform, &err) < 0) {
@@ -446,7 +454,7 @@ void docker_get_save(struct http_request *req)
 void docker_get_save_one(struct http_request *req)
 {
     const char *const names[] = {http_param(req, "name"), NULL};
-    struct save_query q = {0};
+    struct docker_image_bytes_save_query q = {0};
     struct err err = ERR_NONE;
 
     if (http_query_known(req, save_fields + 1, &q, &err) < 0 ||

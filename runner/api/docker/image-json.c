@@ -4,7 +4,7 @@
 
 #include "api/docker/common.h"
 #include "base/auto.h"
-#include "core/images.h"
+#include "images/images.h"
 
 enum { MS = 1000 };
 

@@ -1,5 +1,5 @@
-/* /images: a translation to core/images.h. */
-#include "core/images.h"
+/* /images: a translation to images/images.h. */
+#include "images/images.h"
 
 #include <errno.h>
 #include <stddef.h>
@@ -32,14 +32,15 @@ void docker_image_fail(struct http_request *req, const char *name, int r, const 
 
 /* ---- list ---- */
 
-struct list_query {
+struct docker_images_list_query {
     const char *all, *digests, *filters, *shared, *manifests, *filter;
     const char *only_ids; /* sent by docker-py; no longer a parameter of Docker */
 };
 
 #define FLAG(key, member)                                                                          \
     {                                                                                              \
-        .name = (key), .type = QUERY_STRING, .off = offsetof(struct list_query, member)            \
+        .name = (key), .type = QUERY_STRING,                                                       \
+        .off = offsetof(struct docker_images_list_query, member)                                   \
     }
 
 static const struct query_field list_fields[] = {FLAG("all", all),
@@ -123,7 +124,7 @@ static void on_images_list(void *data, int r, struct image **list, size_t count,
 static void get_images(struct http_request *req)
 {
     static const char *const known[] = {"dangling", "label", "reference", NULL};
-    struct list_query q = {0};
+    struct docker_images_list_query q = {0};
     struct docker_image_listing *l;
     struct err err = ERR_NONE;
     int r;
@@ -291,23 +292,28 @@ static void on_image_removed(void *data, int r, const struct images_removed *rem
     reply_json(req, 200, list);
 }
 
-struct remove_query {
+struct docker_images_remove_query {
     const char *force, *no_prune, *platforms;
 };
 
 static const struct query_field remove_fields[] = {
-    {.name = "force", .type = QUERY_STRING, .off = offsetof(struct remove_query, force), .max = 16},
+    {.name = "force",
+     .type = QUERY_STRING,
+     .off = offsetof(struct docker_images_remove_query, force),
+     .max = 16},
     {.name = "noprune",
      .type = QUERY_STRING,
-     .off = offsetof(struct remove_query, no_prune),
+     .off = offsetof(struct docker_images_remove_query, no_prune),
      .max = 16},
-    {.name = "platforms", .type = QUERY_STRING, .off = offsetof(struct remove_query, platforms)},
+    {.name = "platforms",
+     .type = QUERY_STRING,
+     .off = offsetof(struct docker_images_remove_query, platforms)},
     {0},
 };
 
 static void delete_image(struct http_request *req)
 {
-    struct remove_query q = {0};
+    struct docker_images_remove_query q = {0};
     struct err err = ERR_NONE;
     int r;
 
@@ -346,7 +352,7 @@ static void post_images_prune(struct http_request *req)
 {
     static const char *const known[] = {"dangling", NULL};
     auto_ptr(filters_free) struct filters *f = NULL;
-    struct list_query q = {0};
+    struct docker_images_list_query q = {0};
     struct err err = ERR_NONE;
     const char *dangling;
     int r;

@@ -10,19 +10,20 @@
 #include "api/reply.h"
 #include "api/route-query.h"
 #include "base/err.h"
-#include "core/console.h"
-#include "core/sandbox.h"
+#include "exec/console.h"
+#include "sandbox/sandbox.h"
 #include "spec/spec.h"
 
 enum { STREAMS_MAX = 3, TAIL_ALL = -1 };
 
-struct logs_query {
+struct docker_logs_query {
     const char *follow, *out, *errors, *since, *until, *timestamps, *tail, *details;
 };
 
 #define FLAG(key, member)                                                                          \
     {                                                                                              \
-        .name = (key), .type = QUERY_STRING, .off = offsetof(struct logs_query, member), .max = 64 \
+        .name = (key), .type = QUERY_STRING, .off = offsetof(struct docker_logs_query, member),    \
+        .max = 64                                                                                  \
     }
 
 static const struct query_field fields[] = {
@@ -178,7 +179,7 @@ static int query_read_tail(const char *text, int64_t *ret, struct err *err)
 
 static int logs_read_query(struct http_request *req, struct wanted *w, struct err *err)
 {
-    struct logs_query q = {0};
+    struct docker_logs_query q = {0};
     int r;
 
     r = http_query_known(req, fields, &q, err);

@@ -22,11 +22,11 @@
 #include "api/route-query.h"
 #include "base/auto.h"
 #include "base/err.h"
-#include "core/networks.h"
-#include "core/sandbox.h"
 #include "json/decode.h"
 #include "json/parse.h"
-#include "policy/net-box.h"
+#include "policy/net-setup.h"
+#include "ports/networks.h"
+#include "sandbox/sandbox.h"
 #include "spec/spec.h"
 
 #define BRIDGE_SUBNET  "127.0.0.0/8"
@@ -181,14 +181,20 @@ int docker_network_find(struct http_request *req, const char *text, char ret[DOC
     return 0;
 }
 
-struct list_query {
+struct docker_networks_list_query {
     const char *filters, *scope, *verbose;
 };
 
 static const struct query_field fields[] = {
-    {.name = "filters", .type = QUERY_STRING, .off = offsetof(struct list_query, filters)},
-    {.name = "scope", .type = QUERY_STRING, .off = offsetof(struct list_query, scope)},
-    {.name = "verbose", .type = QUERY_STRING, .off = offsetof(struct list_query, verbose)},
+    {.name = "filters",
+     .type = QUERY_STRING,
+     .off = offsetof(struct docker_networks_list_query, filters)},
+    {.name = "scope",
+     .type = QUERY_STRING,
+     .off = offsetof(struct docker_networks_list_query, scope)},
+    {.name = "verbose",
+     .type = QUERY_STRING,
+     .off = offsetof(struct docker_networks_list_query, verbose)},
     {0},
 };
 
@@ -228,7 +234,7 @@ static void get_networks(struct http_request *req)
     static const char *const known[] = {"dangling", "driver", "id",   "label",
                                         "name",     "scope",  "type", NULL};
     auto_ptr(filters_free) struct filters *f = NULL;
-    struct list_query q = {0};
+    struct docker_networks_list_query q = {0};
     struct docker_network_listing l;
     struct err err = ERR_NONE;
     int r;
@@ -248,7 +254,7 @@ static void get_networks(struct http_request *req)
 static void get_network(struct http_request *req)
 {
     char name[DOCKER_NAME_MAX + 1];
-    struct list_query q = {0};
+    struct docker_networks_list_query q = {0};
     struct err err = ERR_NONE;
 
     if (http_query_known(req, fields, &q, &err) < 0 ||
@@ -412,7 +418,7 @@ static void post_networks_prune(struct http_request *req)
     static const char *const known[] = {"label", NULL};
     const struct caller who = native_caller(req);
     auto_ptr(filters_free) struct filters *f = NULL;
-    struct list_query q = {0};
+    struct docker_networks_list_query q = {0};
     struct err err = ERR_NONE;
     json_t *gone;
     int r;
@@ -427,8 +433,7 @@ static void post_networks_prune(struct http_request *req)
         return;
     }
     gone = json_array();
-    for (struct network_entry *n = network_first(api_supervisor(req)), *next; n != NULL;
-         n = next) {
+    for (struct network_entry *n = network_first(api_supervisor(req)), *next; n != NULL; n = next) {
         json_t *name = json_string(network_name(n));
 
         next = network_next(n);

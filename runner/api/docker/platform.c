@@ -6,7 +6,7 @@
 
 #include "api/docker/images.h"
 #include "base/auto.h"
-#include "core/images.h"
+#include "images/images.h"
 #include "json/parse.h"
 
 enum { PART_MAX = 32, JSON_MAX = 1024 };

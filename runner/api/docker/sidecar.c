@@ -10,12 +10,12 @@
 #include "base/auto.h"
 #include "base/err.h"
 #include "base/log.h"
-#include "core/door.h"
-#include "core/sidecar.h"
 #include "image/reference.h"
 #include "policy/egress-net.h"
 #include "spec/json.h"
 #include "spec/spec.h"
+#include "workerd/loopback-forward.h"
+#include "workerd/sidecar.h"
 
 #define SIDECAR_NAME "docker.io/cloudflare/proxy-everything"
 
@@ -315,13 +315,14 @@ static void on_loopback_forward_moved(struct sandbox *s, uint16_t port)
                  err.msg);
 }
 
-static int sidecar_open_door(struct sandbox *s, loopback_forward_cb *cb, void *data, struct err *err)
+static int sidecar_open_door(struct sandbox *s, loopback_forward_cb *cb, void *data,
+                             struct err *err)
 {
     auto_ptr(json_decref) json_t *kept = docker_kept(sandbox_spec(s));
     const json_t *port = json_object_get(json_object_get(kept, OWN), "egressPort");
     const struct loopback_forward_config config = {.port = (uint16_t)json_integer_value(port),
-                                       .ingress = SIDECAR_INGRESS_PORT,
-                                       .moved = on_loopback_forward_moved};
+                                                   .ingress = SIDECAR_INGRESS_PORT,
+                                                   .moved = on_loopback_forward_moved};
 
     return loopback_forward_open(s, &config, cb, data, err);
 }

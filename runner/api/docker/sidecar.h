@@ -1,18 +1,18 @@
 #pragma once
 
 /* workerd's network sidecar as a container. With the image "proxy-everything" it is a sandbox
- * without process, and core/sidecar.h does its work. Its flags and its ingress port are stored
+ * without process, and workerd/sidecar.h does its work. Its flags and its ingress port are stored
  * in its label, so that a later supervisor can resume it.
  *
  * With another image it is an ordinary container that administers its network (policy net-admin)
  * and does the work itself. rind gives it a forward to the port of the host's loopback where
- * workerd listens (core/door.h); Docker's gateway address stands for it. */
+ * workerd listens (workerd/loopback-forward.h); Docker's gateway address stands for it. */
 
 #include <jansson.h>
 #include <stdbool.h>
 #include <stdint.h>
 
-#include "core/sandbox.h"
+#include "sandbox/sandbox.h"
 
 struct create_body;
 struct docker;

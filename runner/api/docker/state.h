@@ -2,7 +2,7 @@
 
 /* The façade's own state. */
 
-#include "core/events.h"
+#include "sandbox/events.h"
 
 struct docker_execs;
 struct native;

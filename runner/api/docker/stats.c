@@ -13,10 +13,10 @@
 #include "base/auto.h"
 #include "base/clock.h"
 #include "base/err.h"
-#include "core/sandbox.h"
-#include "core/services.h"
 #include "launch/launcher.h"
 #include "policy/policy.h"
+#include "sandbox/sandbox.h"
+#include "sandbox/services.h"
 #include "spec/spec.h"
 
 enum { STATS_MS = 1000 };

@@ -12,8 +12,8 @@
 #include "api/reply.h"
 #include "base/clock.h"
 #include "base/err.h"
-#include "core/images.h"
-#include "core/sandbox.h"
+#include "images/images.h"
+#include "sandbox/sandbox.h"
 
 static const struct http_header ping_headers[] = {
     {"Api-Version", DOCKER_API_VERSION},
@@ -69,8 +69,7 @@ static struct counts count_containers(struct http_request *req)
 {
     struct counts c = {0};
 
-    for (struct sandbox *s = sandbox_first(api_supervisor(req)); s != NULL;
-         s = sandbox_next(s)) {
+    for (struct sandbox *s = sandbox_first(api_supervisor(req)); s != NULL; s = sandbox_next(s)) {
         if (!api_may_use(req, s))
             continue;
         c.all++;

@@ -12,8 +12,8 @@
 #include "api/route-query.h"
 #include "base/clock.h"
 #include "base/err.h"
-#include "core/sandbox.h"
 #include "launch/launcher.h"
+#include "sandbox/sandbox.h"
 
 enum { DAY_MS = 24 * 60 * 60 * 1000, CELL_MAX = 24 };
 

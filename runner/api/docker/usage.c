@@ -20,7 +20,7 @@
 #include "api/route-query.h"
 #include "base/auto.h"
 #include "base/err.h"
-#include "core/images.h"
+#include "images/images.h"
 
 enum {
     KIND_CONTAINER = 1 << 0,
@@ -59,8 +59,7 @@ static json_t *count_image_uses(struct http_request *req)
 {
     json_t *uses = json_object();
 
-    for (struct sandbox *s = sandbox_first(api_supervisor(req)); s != NULL;
-         s = sandbox_next(s)) {
+    for (struct sandbox *s = sandbox_first(api_supervisor(req)); s != NULL; s = sandbox_next(s)) {
         const struct spec *spec = sandbox_spec(s);
 
         if (spec != NULL && spec->image_id != NULL)

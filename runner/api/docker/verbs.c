@@ -16,11 +16,11 @@
 #include "api/route-query.h"
 #include "base/auto.h"
 #include "base/err.h"
-#include "core/sandbox.h"
-#include "core/sidecar.h"
+#include "sandbox/sandbox.h"
 #include "spec/json.h"
 #include "spec/signals.h"
 #include "spec/spec.h"
+#include "workerd/sidecar.h"
 
 enum {
     STATUS_CANNOT_EXECUTE = 126,

@@ -1,4 +1,4 @@
-/* /volumes: a translation to core/volumes.h. */
+/* /volumes: a translation to volume/volumes.h. */
 #include "api/docker/volumes.h"
 
 #include <errno.h>
@@ -19,10 +19,10 @@
 #include "api/route-query.h"
 #include "base/auto.h"
 #include "base/err.h"
-#include "core/volumes.h"
 #include "json/decode.h"
 #include "policy/policy.h"
 #include "spec/parse.h"
+#include "volume/volumes.h"
 
 /* ---- a volume's description ---- */
 
@@ -65,12 +65,14 @@ static struct volume_entry *volume_requested(struct http_request *req)
 
 /* ---- list ---- */
 
-struct list_query {
+struct docker_volumes_list_query {
     const char *filters;
 };
 
 static const struct query_field list_fields[] = {
-    {.name = "filters", .type = QUERY_STRING, .off = offsetof(struct list_query, filters)},
+    {.name = "filters",
+     .type = QUERY_STRING,
+     .off = offsetof(struct docker_volumes_list_query, filters)},
     {0},
 };
 
@@ -90,7 +92,7 @@ static void get_volumes(struct http_request *req)
     static const char *const known[] = {"dangling", "driver", "label", "name", NULL};
     auto_ptr(filters_free) struct filters *f = NULL;
     struct caller creator;
-    struct list_query q = {0};
+    struct docker_volumes_list_query q = {0};
     struct err err = ERR_NONE;
     json_t *list;
     int r;
@@ -106,8 +108,7 @@ static void get_volumes(struct http_request *req)
     }
     creator = native_caller(req);
     list = json_array();
-    for (struct volume_entry *v = volume_first(api_supervisor(req)); v != NULL;
-         v = volume_next(v))
+    for (struct volume_entry *v = volume_first(api_supervisor(req)); v != NULL; v = volume_next(v))
         if (volume_matches(v, f) && volume_may_use(v, &creator))
             (void)json_array_append_new(list, docker_volume(v));
     reply_json(req, 200, json_pack("{s:o, s:n}", "Volumes", list, "Warnings"));
@@ -134,19 +135,22 @@ static void on_volume_removed(void *data, int r, struct volume_entry *v, const s
         reply_empty(req, 204);
 }
 
-struct remove_query {
+struct docker_volumes_remove_query {
     const char *force;
 };
 
 static const struct query_field remove_fields[] = {
-    {.name = "force", .type = QUERY_STRING, .off = offsetof(struct remove_query, force), .max = 16},
+    {.name = "force",
+     .type = QUERY_STRING,
+     .off = offsetof(struct docker_volumes_remove_query, force),
+     .max = 16},
     {0},
 };
 
 static void delete_volume(struct http_request *req)
 {
     struct volume_entry *v = volume_requested(req);
-    struct remove_query q = {0};
+    struct docker_volumes_remove_query q = {0};
     struct err err = ERR_NONE;
 
     if (v == NULL)
@@ -270,7 +274,7 @@ static void post_volumes_prune(struct http_request *req)
     static const char *const known[] = {"all", "label", NULL};
     auto_ptr(filters_free) struct filters *f = NULL;
     struct caller creator;
-    struct list_query q = {0};
+    struct docker_volumes_list_query q = {0};
     char *wanted[FILTERS_MAX + 1] = {NULL};
     struct err err = ERR_NONE;
     int r;

@@ -4,7 +4,7 @@
 
 #include <jansson.h>
 
-#include "core/volumes.h"
+#include "volume/volumes.h"
 
 struct http_request;
 

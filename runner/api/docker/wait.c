@@ -13,7 +13,7 @@
 #include "base/auto.h"
 #include "base/err.h"
 #include "base/strtab.h"
-#include "core/sandbox.h"
+#include "sandbox/sandbox.h"
 
 enum wait_condition { WAIT_NOT_RUNNING = 0, WAIT_NEXT_EXIT, WAIT_REMOVED };
 
@@ -23,14 +23,14 @@ static const struct strtab conditions[] = {{"not-running", WAIT_NOT_RUNNING},
                                            {"", WAIT_NOT_RUNNING},
                                            {NULL, 0}};
 
-struct wait_query {
+struct docker_wait_query {
     int condition;
 };
 
 static const struct query_field fields[] = {
     {.name = "condition",
      .type = QUERY_ENUM,
-     .off = offsetof(struct wait_query, condition),
+     .off = offsetof(struct docker_wait_query, condition),
      .names = conditions},
     {0},
 };
@@ -95,7 +95,7 @@ static int wait_begin(struct docker_wait *w, struct err *err)
 void docker_post_wait(struct http_request *req)
 {
     struct sandbox *s = docker_sandbox(req);
-    struct wait_query q = {0};
+    struct docker_wait_query q = {0};
     struct docker_wait *w;
     struct err err = ERR_NONE;
 

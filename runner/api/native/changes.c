@@ -4,8 +4,8 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "api/common.h"
 #include "api/http.h"
-#include "api/native/common.h"
 #include "api/native/files.h"
 #include "api/reply.h"
 #include "base/auto.h"

@@ -4,7 +4,7 @@
 
 #include <jansson.h>
 
-#include "core/changes.h"
+#include "images/changes.h"
 
 struct http_request;
 struct sandbox;

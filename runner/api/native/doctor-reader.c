@@ -5,16 +5,16 @@
 #include <stdlib.h>
 #include <unistd.h>
 
+#include "api/common.h"
 #include "api/http.h"
-#include "api/native/common.h"
 #include "api/native/native.h"
 #include "api/reply.h"
 #include "base/buf.h"
 #include "base/err.h"
 #include "base/list.h"
 #include "base/log.h"
-#include "core/sandbox.h"
 #include "json/parse.h"
+#include "sandbox/sandbox.h"
 
 enum { READ_SIZE = 16 << 10 };
 
@@ -39,8 +39,7 @@ static json_t *encode_broken(struct http_request *req)
 {
     json_t *list = json_array();
 
-    for (struct sandbox *s = sandbox_first(api_supervisor(req)); s != NULL;
-         s = sandbox_next(s)) {
+    for (struct sandbox *s = sandbox_first(api_supervisor(req)); s != NULL; s = sandbox_next(s)) {
         struct sandbox_info info;
 
         if (sandbox_get_state(s) != SANDBOX_BROKEN || !api_may_use(req, s))

@@ -1,7 +1,7 @@
 #pragma once
 
 /* The doctor's report for clients. The supervisor is confined and cannot examine the host: a
- * child of the launcher does so at the start (core/doctor-fork.h) and writes the report to a
+ * child of the launcher does so at the start (doctor/doctor-fork.h) and writes the report to a
  * pipe, which is read here. Earlier requests wait for it.
  *
  * Runs in the supervisor's loop thread. */

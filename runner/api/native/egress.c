@@ -1,21 +1,21 @@
 /* Egress rules of sandboxes, and the egress CA's certificate. */
-#include "core/egress.h"
+#include "egress/egress.h"
 
 #include <errno.h>
 #include <jansson.h>
 #include <stddef.h>
 
+#include "api/common.h"
 #include "api/http.h"
 #include "api/json-body.h"
-#include "api/native/common.h"
 #include "api/native/native.h"
 #include "api/reply.h"
 #include "api/route.h"
 #include "base/err.h"
-#include "core/sandbox.h"
-#include "core/services.h"
 #include "json/parse.h"
 #include "policy/egress.h"
+#include "sandbox/sandbox.h"
+#include "sandbox/services.h"
 #include "spec/spec.h"
 
 /* Does api_sandbox, and refuses a broken sandbox; NULL: answered. */

@@ -1,6 +1,6 @@
 /* GET /v1/events: events as server-sent events, optionally after a given id. */
 
-#include "core/events.h"
+#include "sandbox/events.h"
 
 #include <errno.h>
 #include <inttypes.h>
@@ -9,23 +9,23 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "api/native/common.h"
+#include "api/common.h"
 #include "api/reply.h"
 #include "api/route-query.h"
 #include "api/route.h"
 #include "api/sse.h"
 #include "base/auto.h"
 #include "base/buf.h"
-#include "core/sandbox.h"
-#include "core/services.h"
 #include "json/parse.h"
+#include "sandbox/sandbox.h"
+#include "sandbox/services.h"
 
 enum {
     /* All stored events can be queued: EVENTS_MAX of at most 768 bytes. */
     EVENTS_QUEUE_MAX = EVENTS_MAX * 768,
 };
 
-struct events_query {
+struct native_events_query {
     int64_t since;
     const char *sandbox;
     struct query_list types;
@@ -34,14 +34,14 @@ struct events_query {
 static const struct query_field fields[] = {
     {.name = "since",
      .type = QUERY_INT,
-     .off = offsetof(struct events_query, since),
+     .off = offsetof(struct native_events_query, since),
      .max = INT64_MAX},
     {.name = "sandbox",
      .type = QUERY_STRING,
-     .off = offsetof(struct events_query, sandbox),
+     .off = offsetof(struct native_events_query, sandbox),
      .min = 1,
      .max = API_ID_MAX},
-    {.name = "type", .type = QUERY_LIST, .off = offsetof(struct events_query, types)},
+    {.name = "type", .type = QUERY_LIST, .off = offsetof(struct native_events_query, types)},
     {0},
 };
 
@@ -51,7 +51,7 @@ struct api_event_stream {
     struct native *native;
     struct http_request *req; /* gives the peer; valid until sse_close */
     struct sse *sse;
-    uint64_t last;                   /* id of the last event seen; 0: none */
+    uint64_t last;                /* id of the last event seen; 0: none */
     char sandbox[API_ID_MAX + 1]; /* "" = all */
     char types[QUERY_LIST_MAX][24];
     size_t type_count;
@@ -81,8 +81,7 @@ static bool stream_may_see(const struct api_event_stream *st, const struct event
 
     if (s != NULL && strcmp(sandbox_id(s), e->sandbox) == 0)
         return api_may_use(st->req, s);
-    return api_is_owner(st->req) ||
-           (e->maker >= 0 && e->maker == (int64_t)http_peer(st->req)->uid);
+    return api_is_owner(st->req) || (e->maker >= 0 && e->maker == (int64_t)http_peer(st->req)->uid);
 }
 
 static bool stream_wants(const struct api_event_stream *st, const struct event *e)
@@ -106,8 +105,8 @@ static json_t *encode_event(const struct event *e)
         json_parse(e->detail, strlen(e->detail), sizeof(e->detail), &detail, NULL) < 0)
         detail = NULL;
     return json_pack("{s:I, s:o, s:s, s:s, s:s, s:o}", "id", (json_int_t)e->id, "time",
-                     api_time(e->time_ms), "type", e->type, "sandbox", e->sandbox, "name",
-                     e->name, "detail", detail != NULL ? detail : json_object());
+                     api_time(e->time_ms), "type", e->type, "sandbox", e->sandbox, "name", e->name,
+                     "detail", detail != NULL ? detail : json_object());
 }
 
 /* Negative: the stream must be ended. */
@@ -170,7 +169,8 @@ static int query_check_types(const struct query_list *types, struct err *err)
 }
 
 /* A reconnecting client sends Last-Event-ID by itself, so it overrides `since`. */
-static int query_decode_events(struct http_request *req, struct events_query *q, struct err *err)
+static int query_decode_events(struct http_request *req, struct native_events_query *q,
+                               struct err *err)
 {
     const char *last = sse_last_event_id(req);
     char *end = NULL;
@@ -188,7 +188,7 @@ static int query_decode_events(struct http_request *req, struct events_query *q,
     return 0;
 }
 
-static int stream_new(struct http_request *req, const struct events_query *q,
+static int stream_new(struct http_request *req, const struct native_events_query *q,
                       struct api_event_stream **ret)
 {
     struct sse_options options = {.max = EVENTS_QUEUE_MAX, .on_gone = on_sse_gone};
@@ -216,7 +216,7 @@ static int stream_new(struct http_request *req, const struct events_query *q,
 
 static void get_events(struct http_request *req)
 {
-    struct events_query q = {0};
+    struct native_events_query q = {0};
     struct err err = ERR_NONE;
     struct api_event_stream *st = NULL;
 

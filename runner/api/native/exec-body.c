@@ -6,9 +6,9 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "api/common.h"
 #include "api/http.h"
 #include "api/json-body.h"
-#include "api/native/common.h"
 #include "api/reply.h"
 #include "base/auto.h"
 #include "base/base64.h"

@@ -8,7 +8,7 @@
 #include <stddef.h>
 #include <stdint.h>
 
-#include "core/exec.h"
+#include "sandbox/exec.h"
 
 struct buf;
 struct err;

@@ -5,20 +5,20 @@
 #include <string.h>
 #include <uv.h>
 
+#include "api/common.h"
 #include "api/http.h"
-#include "api/native/common.h"
 #include "api/native/exec-forms.h"
 #include "api/native/exec-json.h"
 #include "api/reply.h"
 #include "api/sse.h"
 #include "base/auto.h"
-#include "core/exec-io.h"
-#include "core/exec.h"
+#include "exec/exec-io.h"
 #include "json/parse.h"
 #include "proto/utf8.h"
+#include "sandbox/exec.h"
 
 enum {
-    UTF8_TAIL_MAX = 3,              /* bytes of an incomplete character */
+    UTF8_TAIL_MAX = 3,          /* bytes of an incomplete character */
     EVENTS_QUEUE_MAX = 4 << 20, /* two chunks in their longest form, above SSE_PAUSE */
 };
 

@@ -9,8 +9,8 @@
 #include "base/auto.h"
 #include "base/base64.h"
 #include "base/err.h"
-#include "core/exec.h"
 #include "proto/utf8.h"
+#include "sandbox/exec.h"
 #include "spec/signals.h"
 
 enum {

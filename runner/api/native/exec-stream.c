@@ -8,15 +8,15 @@
 #include <string.h>
 #include <uv.h>
 
+#include "api/common.h"
 #include "api/http.h"
-#include "api/native/common.h"
 #include "api/native/exec-forms.h"
 #include "api/native/exec-json.h"
 #include "api/reply.h"
 #include "base/auto.h"
-#include "core/exec-io.h"
-#include "core/exec.h"
-#include "core/sandbox.h"
+#include "exec/exec-io.h"
+#include "sandbox/exec.h"
+#include "sandbox/sandbox.h"
 
 static const char protocol[] = "rind-exec";
 

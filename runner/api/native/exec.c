@@ -1,5 +1,5 @@
 /* /v1/sandboxes/{id}/exec: runs commands in a sandbox, and reattaches to kept execs. */
-#include "core/exec.h"
+#include "sandbox/exec.h"
 
 #include <errno.h>
 #include <signal.h>
@@ -7,10 +7,10 @@
 #include <string.h>
 #include <uv.h>
 
+#include "api/common.h"
 #include "api/error.h"
 #include "api/http.h"
 #include "api/json-body.h"
-#include "api/native/common.h"
 #include "api/native/exec-body.h"
 #include "api/native/exec-forms.h"
 #include "api/native/exec-json.h"
@@ -18,8 +18,8 @@
 #include "api/route-query.h"
 #include "api/route.h"
 #include "base/strtab.h"
-#include "core/sandbox.h"
 #include "json/decode.h"
+#include "sandbox/sandbox.h"
 
 enum { EXEC_ID_DIGITS = 20 };
 

@@ -4,16 +4,16 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "api/common.h"
 #include "api/http.h"
 #include "api/json-body.h"
-#include "api/native/common.h"
 #include "api/native/port-number.h"
 #include "api/reply.h"
 #include "api/route-query.h"
 #include "base/number.h"
-#include "core/exposure.h"
-#include "core/sandbox.h"
 #include "json/decode.h"
+#include "ports/exposure.h"
+#include "sandbox/sandbox.h"
 
 int port_number(const char *text, unsigned min, uint16_t *ret, struct err *err)
 {
@@ -102,14 +102,14 @@ static void post_exposure(struct http_request *req)
 
 /* ---- list, show, remove ---- */
 
-struct list_query {
+struct native_exposures_list_query {
     const char *hostname;
 };
 
 static const struct query_field list_fields[] = {
     {.name = "hostname",
      .type = QUERY_STRING,
-     .off = offsetof(struct list_query, hostname),
+     .off = offsetof(struct native_exposures_list_query, hostname),
      .min = 1,
      .max = PREVIEW_HOST_MAX + 6},
     {0},
@@ -134,7 +134,7 @@ static json_t *encode_list(const struct sandbox *s, const struct preview_host *h
 static void list_exposures(struct http_request *req)
 {
     struct sandbox *s = api_sandbox(req);
-    struct list_query query = {.hostname = NULL};
+    struct native_exposures_list_query query = {.hostname = NULL};
     struct preview_host host;
     struct err err = ERR_NONE;
     json_t *root;

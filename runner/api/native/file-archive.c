@@ -5,12 +5,12 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "api/native/common.h"
+#include "api/common.h"
 #include "api/native/files.h"
 #include "api/reply.h"
 #include "api/route-query.h"
-#include "core/sandbox.h"
 #include "proto/file-msg.h"
+#include "sandbox/sandbox.h"
 
 #define FIELD(key, kind, member, ...)                                                              \
     {                                                                                              \

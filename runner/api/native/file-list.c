@@ -5,15 +5,15 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "api/native/common.h"
+#include "api/common.h"
 #include "api/native/files.h"
 #include "api/reply.h"
 #include "api/route-query.h"
 #include "base/auto.h"
-#include "core/sandbox.h"
-#include "core/services.h"
 #include "json/parse.h"
 #include "proto/file-msg.h"
+#include "sandbox/sandbox.h"
+#include "sandbox/services.h"
 
 enum {
     OUT_MAX = 4 << 20,    /* JSON of one frame of records, with all names encoded */

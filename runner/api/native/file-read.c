@@ -8,12 +8,12 @@
 #include <strings.h>
 #include <time.h>
 
-#include "api/native/common.h"
+#include "api/common.h"
 #include "api/native/files.h"
 #include "api/reply.h"
 #include "api/route-query.h"
-#include "core/sandbox.h"
 #include "proto/file-msg.h"
+#include "sandbox/sandbox.h"
 
 enum { DATE_MAX = 40, RANGE_MAX = 80 };
 

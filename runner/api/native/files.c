@@ -8,17 +8,17 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "api/common.h"
 #include "api/error.h"
-#include "api/native/common.h"
 #include "api/reply.h"
 #include "api/route-query.h"
 #include "api/route.h"
 #include "api/sse.h"
 #include "base/auto.h"
-#include "core/sandbox.h"
-#include "core/services.h"
 #include "policy/policy.h"
 #include "proto/file-msg.h"
+#include "sandbox/sandbox.h"
+#include "sandbox/services.h"
 
 /* ---- one call ---- */
 

@@ -1,6 +1,6 @@
 #pragma once
 
-/* Shared by the file resources: each request is one operation of sandbox-shim (core/files.h).
+/* Shared by the file resources: each request is one operation of sandbox-shim (exec/files.h).
  *
  * Paths and names are bytes. URLs percent-encode them. In JSON a name is a string if it is
  * UTF-8; otherwise invalid bytes are replaced by U+FFFD, and `<key>Encoded` beside it holds the
@@ -14,7 +14,7 @@
 
 #include "api/http.h"
 #include "api/route.h"
-#include "core/files.h"
+#include "exec/files.h"
 
 struct err;
 struct file_event;

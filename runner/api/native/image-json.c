@@ -3,9 +3,9 @@
 #include <stdio.h>
 #include <string.h>
 
-#include "api/native/common.h"
+#include "api/common.h"
 #include "api/native/images.h"
-#include "core/images.h"
+#include "images/images.h"
 
 static json_t *encode_strings(char *const *list)
 {

@@ -6,21 +6,22 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "api/native/common.h"
+#include "api/common.h"
 #include "api/native/images.h"
 #include "api/reply.h"
 #include "api/route-query.h"
 #include "base/auto.h"
-#include "core/images.h"
+#include "images/images.h"
 
-struct load_query {
+struct native_image_load_query {
     const char *name, *message;
     struct query_list changes;
 };
 
 #define FIELD(key, kind, member, ...)                                                              \
     {                                                                                              \
-        .name = (key), .type = (kind), .off = offsetof(struct load_query, member), __VA_ARGS__     \
+        .name = (key), .type = (kind), .off = offsetof(struct native_image_load_query, member),    \
+        __VA_ARGS__                                                                                \
     }
 
 static const struct query_field load_fields[] = {
@@ -105,7 +106,7 @@ static void load_begin(struct http_request *req, struct image_load *l)
 
 void image_post_load(struct http_request *req)
 {
-    struct load_query q = {.name = NULL};
+    struct native_image_load_query q = {.name = NULL};
     struct image_load *l = NULL;
     struct err err = ERR_NONE;
     int r;
@@ -123,7 +124,7 @@ void image_post_load(struct http_request *req)
 
 void image_post_import(struct http_request *req)
 {
-    struct load_query q = {.name = NULL};
+    struct native_image_load_query q = {.name = NULL};
     const char *changes[QUERY_LIST_MAX + 1];
     struct image_import import = {.changes = changes};
     struct image_load *l = NULL;

@@ -4,28 +4,30 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "api/native/common.h"
+#include "api/common.h"
 #include "api/native/images.h"
 #include "api/reply.h"
 #include "api/route-query.h"
 #include "base/auto.h"
-#include "core/images.h"
-#include "core/sandbox.h"
+#include "images/images.h"
+#include "sandbox/sandbox.h"
 
-struct save_query {
+struct native_image_save_query {
     struct query_list names;
     const char *name;
 };
 
 static const struct query_field save_fields[] = {
-    {.name = "name", .type = QUERY_LIST, .off = offsetof(struct save_query, names)}, {0}};
-static const struct query_field export_fields[] = {{.name = "name",
-                                                    .type = QUERY_STRING,
-                                                    .off = offsetof(struct save_query, name),
-                                                    .min = 1,
-                                                    .max = REFERENCE_MAX,
-                                                    .required = true},
-                                                   {0}};
+    {.name = "name", .type = QUERY_LIST, .off = offsetof(struct native_image_save_query, names)},
+    {0}};
+static const struct query_field export_fields[] = {
+    {.name = "name",
+     .type = QUERY_STRING,
+     .off = offsetof(struct native_image_save_query, name),
+     .min = 1,
+     .max = REFERENCE_MAX,
+     .required = true},
+    {0}};
 
 /* A request for an archive. */
 struct image_saving {
@@ -104,7 +106,7 @@ static void saving_fail(struct image_saving *s, const struct err *err)
 void image_get_save(struct http_request *req)
 {
     const char *names[QUERY_LIST_MAX + 1];
-    struct save_query q = {.name = NULL};
+    struct native_image_save_query q = {.name = NULL};
     struct err err = ERR_NONE;
     struct image_saving *s;
     int r;
@@ -126,7 +128,7 @@ void image_get_save(struct http_request *req)
 
 void image_get_export(struct http_request *req)
 {
-    struct save_query q = {.name = NULL};
+    struct native_image_save_query q = {.name = NULL};
     struct err err = ERR_NONE;
     struct image_saving *s;
 

@@ -8,13 +8,13 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "api/common.h"
 #include "api/json-body.h"
 #include "api/native/changes.h"
-#include "api/native/common.h"
 #include "api/reply.h"
 #include "api/route-query.h"
 #include "base/auto.h"
-#include "core/images.h"
+#include "images/images.h"
 #include "json/decode.h"
 #include "policy/client.h"
 

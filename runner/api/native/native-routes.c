@@ -1,11 +1,10 @@
-#include "api/native/native.h"
-
 #include <errno.h>
 
-#include "api/native/common.h"
+#include "api/common.h"
 #include "api/native/doctor-reader.h"
+#include "api/native/native.h"
 #include "api/route.h"
-#include "core/services.h"
+#include "sandbox/services.h"
 
 const struct route *const native_tables[] = {
     native_sandbox_routes,   native_exec_routes,

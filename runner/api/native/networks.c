@@ -7,8 +7,8 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "api/common.h"
 #include "api/json-body.h"
-#include "api/native/common.h"
 #include "api/reply.h"
 #include "api/route-query.h"
 #include "api/route.h"

@@ -4,7 +4,7 @@
 
 #include <stdbool.h>
 
-#include "core/networks.h"
+#include "ports/networks.h"
 
 struct http_request;
 

@@ -5,14 +5,14 @@
 #include <string.h>
 #include <unistd.h>
 
+#include "api/common.h"
 #include "api/http.h"
-#include "api/native/common.h"
 #include "api/native/port-number.h"
 #include "api/reply.h"
 #include "base/buf.h"
-#include "core/gateway.h"
-#include "core/sandbox.h"
-#include "core/services.h"
+#include "ports/gateway.h"
+#include "sandbox/sandbox.h"
+#include "sandbox/services.h"
 
 enum { EARLY_MAX = 256 << 10 /* bytes: a head and what was read ahead */ };
 

@@ -1,5 +1,5 @@
 /* A raw stream to a TCP port of a sandbox, by a socket of the sandbox's net namespace
- * (core/port.h).
+ * (ports/port.h).
  *
  * `Upgrade: tcp`: a relay joins the client's connection with that socket, and the HTTP server
  * gives it away. The relay outlasts the sandbox, so that what a server sent before its end still
@@ -11,20 +11,20 @@
 #include <string.h>
 #include <unistd.h>
 
+#include "api/common.h"
 #include "api/http.h"
-#include "api/native/common.h"
 #include "api/native/port-number.h"
 #include "api/reply.h"
 #include "api/route.h"
 #include "base/auto.h"
 #include "base/buf.h"
 #include "base/err.h"
-#include "core/gateway.h"
-#include "core/port.h"
-#include "core/sandbox.h"
-#include "core/services.h"
-#include "gateway/handover.h"
+#include "gateway/fd-passing.h"
 #include "gateway/relay.h"
+#include "ports/gateway.h"
+#include "ports/port.h"
+#include "sandbox/sandbox.h"
+#include "sandbox/services.h"
 
 static const char relayed[] = "tcp", handed_over[] = "tcp-socket";
 

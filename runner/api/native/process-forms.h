@@ -7,7 +7,7 @@
 #include <stdint.h>
 #include <uv.h>
 
-#include "core/process.h"
+#include "exec/process.h"
 
 struct err;
 struct http_request;

@@ -6,8 +6,8 @@
 #include <string.h>
 #include <uv.h>
 
+#include "api/common.h"
 #include "api/http.h"
-#include "api/native/common.h"
 #include "api/native/exec-json.h"
 #include "api/native/process-forms.h"
 #include "api/reply.h"
@@ -17,11 +17,11 @@
 #include "base/buf.h"
 #include "base/number.h"
 #include "base/strtab.h"
-#include "core/process.h"
-#include "core/sandbox.h"
-#include "core/services.h"
+#include "exec/process.h"
 #include "json/parse.h"
 #include "proto/utf8.h"
+#include "sandbox/sandbox.h"
+#include "sandbox/services.h"
 
 enum {
     STREAMS = 2,
@@ -35,7 +35,7 @@ static const char *const stream_names[STREAMS] = {"stdout", "stderr"};
 static const struct strtab streams[] = {
     {"stdout", PROCESS_STDOUT}, {"stderr", PROCESS_STDERR}, {"both", STREAM_BOTH}, {NULL, 0}};
 
-struct logs_query {
+struct native_process_logs_query {
     int stream;
     int64_t offsets[STREAMS];
     int64_t limit; /* bytes per stream; -1 = all stored bytes */
@@ -44,12 +44,12 @@ struct logs_query {
 
 /* clang-format off */
 static const struct query_field fields[] = {
-    {.name = "stream",       .type = QUERY_ENUM, .off = offsetof(struct logs_query, stream), .names = streams},
-    {.name = "stdoutOffset", .type = QUERY_INT,  .off = offsetof(struct logs_query, offsets[PROCESS_STDOUT]), .max = INT64_MAX},
-    {.name = "stderrOffset", .type = QUERY_INT,  .off = offsetof(struct logs_query, offsets[PROCESS_STDERR]), .max = INT64_MAX},
-    {.name = "limit",        .type = QUERY_INT,  .off = offsetof(struct logs_query, limit), .min = 1, .max = INT64_MAX},
-    {.name = "follow",       .type = QUERY_BOOL, .off = offsetof(struct logs_query, follow)},
-    {.name = "lastRun",      .type = QUERY_BOOL, .off = offsetof(struct logs_query, last_run)},
+    {.name = "stream",       .type = QUERY_ENUM, .off = offsetof(struct native_process_logs_query, stream), .names = streams},
+    {.name = "stdoutOffset", .type = QUERY_INT,  .off = offsetof(struct native_process_logs_query, offsets[PROCESS_STDOUT]), .max = INT64_MAX},
+    {.name = "stderrOffset", .type = QUERY_INT,  .off = offsetof(struct native_process_logs_query, offsets[PROCESS_STDERR]), .max = INT64_MAX},
+    {.name = "limit",        .type = QUERY_INT,  .off = offsetof(struct native_process_logs_query, limit), .min = 1, .max = INT64_MAX},
+    {.name = "follow",       .type = QUERY_BOOL, .off = offsetof(struct native_process_logs_query, follow)},
+    {.name = "lastRun",      .type = QUERY_BOOL, .off = offsetof(struct native_process_logs_query, last_run)},
     {0},
 };
 /* clang-format on */
@@ -127,7 +127,8 @@ static json_t *encode_stream(struct process *p, int stream, uint64_t from, uint6
     return root;
 }
 
-static void get_stored_log(struct http_request *req, struct process *p, const struct logs_query *q)
+static void get_stored_log(struct http_request *req, struct process *p,
+                           const struct native_process_logs_query *q)
 {
     auto_ptr(json_decref) json_t *root = json_object();
     uint64_t kept = supervisor_limits(api_supervisor(req))->log_bytes, runs[STREAMS];
@@ -334,7 +335,8 @@ static void on_sse_gone(struct sse *s, void *data)
 }
 
 /* A reconnecting client sends Last-Event-ID by itself, so it overrides the offsets. */
-static int query_take_last_id(const struct http_request *req, struct logs_query *q, struct err *err)
+static int query_take_last_id(const struct http_request *req, struct native_process_logs_query *q,
+                              struct err *err)
 {
     const char *last = sse_last_event_id(req), *at;
     int64_t out, errors = -1;
@@ -354,7 +356,7 @@ static int query_take_last_id(const struct http_request *req, struct logs_query 
 
 /* Skips earlier runs. A reconnecting client still gets the rest of the run that it was
  * following. */
-static void query_skip_earlier_runs(const struct process *p, struct logs_query *q)
+static void query_skip_earlier_runs(const struct process *p, struct native_process_logs_query *q)
 {
     uint64_t runs[STREAMS];
 
@@ -364,7 +366,8 @@ static void query_skip_earlier_runs(const struct process *p, struct logs_query *
             q->offsets[i] = (int64_t)runs[i];
 }
 
-static void begin_follow(struct http_request *req, struct process *p, const struct logs_query *q)
+static void begin_follow(struct http_request *req, struct process *p,
+                         const struct native_process_logs_query *q)
 {
     struct sse_options options = {
         .max = FOLLOW_QUEUE_MAX, .on_drain = on_sse_drain, .on_gone = on_sse_gone};
@@ -409,7 +412,7 @@ void process_get_logs(struct http_request *req)
 {
     struct process *p = process_requested_or_main(req);
     const char *accept = http_header(req, "accept");
-    struct logs_query q = {.stream = STREAM_BOTH, .limit = -1};
+    struct native_process_logs_query q = {.stream = STREAM_BOTH, .limit = -1};
     struct err err = ERR_NONE;
     int r;
 

@@ -8,19 +8,19 @@
 #include <sys/socket.h>
 #include <unistd.h>
 
+#include "api/common.h"
 #include "api/http.h"
 #include "api/json-body.h"
-#include "api/native/common.h"
 #include "api/native/exec-body.h"
 #include "api/native/process-forms.h"
 #include "api/reply.h"
 #include "base/auto.h"
 #include "base/number.h"
 #include "base/strtab.h"
-#include "core/port.h"
-#include "core/process.h"
-#include "core/sandbox.h"
+#include "exec/process.h"
 #include "json/decode.h"
+#include "ports/port.h"
+#include "sandbox/sandbox.h"
 
 enum {
     PORT_PATH_MAX = 1024,

@@ -5,16 +5,16 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "api/common.h"
 #include "api/http.h"
 #include "api/json-body.h"
-#include "api/native/common.h"
 #include "api/native/exec-body.h"
 #include "api/native/exec-json.h"
 #include "api/native/process-forms.h"
 #include "api/native/process-match.h"
 #include "api/reply.h"
 #include "base/strtab.h"
-#include "core/process.h"
+#include "exec/process.h"
 #include "json/decode.h"
 
 /* ---- shared ---- */

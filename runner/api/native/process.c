@@ -1,5 +1,5 @@
 /* /v1/sandboxes/{id}/processes: background commands whose output init stores. */
-#include "core/process.h"
+#include "exec/process.h"
 
 #include <errno.h>
 #include <signal.h>
@@ -7,8 +7,8 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "api/common.h"
 #include "api/http.h"
-#include "api/native/common.h"
 #include "api/native/exec-body.h"
 #include "api/native/exec-forms.h"
 #include "api/native/exec-json.h"
@@ -16,7 +16,7 @@
 #include "api/reply.h"
 #include "api/route-query.h"
 #include "api/route.h"
-#include "core/sandbox.h"
+#include "sandbox/sandbox.h"
 #include "spec/signals.h"
 
 /* ---- JSON ---- */

@@ -5,15 +5,15 @@
 #include <errno.h>
 #include <stdlib.h>
 
+#include "api/common.h"
 #include "api/json-body.h"
-#include "api/native/common.h"
 #include "api/native/exec-body.h"
 #include "api/native/exec-forms.h"
 #include "api/reply.h"
 #include "base/err.h"
-#include "core/exec.h"
-#include "core/sandbox.h"
 #include "json/decode.h"
+#include "sandbox/exec.h"
+#include "sandbox/sandbox.h"
 #include "spec/spec.h"
 
 /* ---- options ---- */

@@ -2,11 +2,11 @@
 
 #include <string.h>
 
-#include "api/native/common.h"
-#include "core/health.h"
-#include "core/publish.h"
-#include "core/sandbox.h"
-#include "policy/net-box.h"
+#include "api/common.h"
+#include "exec/health.h"
+#include "policy/net-setup.h"
+#include "ports/publish.h"
+#include "sandbox/sandbox.h"
 #include "spec/json.h"
 #include "spec/spec.h"
 
@@ -91,8 +91,8 @@ static json_t *encode_health(const struct health_info *f, bool whole)
         json_t *output = json_string(c->output != NULL ? c->output : "");
 
         (void)json_array_append_new(
-            log, json_pack("{s:o, s:o, s:i, s:o}", "startedAt", api_time(c->started_ms),
-                           "endedAt", api_time(c->ended_ms), "exitCode", c->exit_code, "output",
+            log, json_pack("{s:o, s:o, s:i, s:o}", "startedAt", api_time(c->started_ms), "endedAt",
+                           api_time(c->ended_ms), "exitCode", c->exit_code, "output",
                            output != NULL ? output : json_null()));
     }
     (void)json_object_set_new(root, "log", log);
@@ -109,12 +109,12 @@ json_t *sandbox_encode(const struct sandbox *s, bool whole)
     root = json_pack(
         "{s:s, s:s, s:s, s:o, s:o, s:o, s:o, s:b, s:o, s:I, s:o, s:o, s:o, s:o}", "id",
         sandbox_id(s), "name", sandbox_name(s), "state", sandbox_state_name(sandbox_get_state(s)),
-        "createdAt", api_time(f.created_ms), "startedAt", api_time(f.started_ms),
-        "finishedAt", api_time(f.finished_ms), "exitCode",
-        number_or_null(f.exit_code, f.exit_code >= 0), "oomKilled", f.oom_killed, "pid",
-        number_or_null(f.pid, f.pid > 0), "restarts", (json_int_t)f.restarts, "error",
-        f.error[0] != '\0' ? json_string(f.error) : json_null(), "addresses",
-        encode_addresses(f.net), "labels", encode_labels(spec), "ports", encode_ports(s, spec));
+        "createdAt", api_time(f.created_ms), "startedAt", api_time(f.started_ms), "finishedAt",
+        api_time(f.finished_ms), "exitCode", number_or_null(f.exit_code, f.exit_code >= 0),
+        "oomKilled", f.oom_killed, "pid", number_or_null(f.pid, f.pid > 0), "restarts",
+        (json_int_t)f.restarts, "error", f.error[0] != '\0' ? json_string(f.error) : json_null(),
+        "addresses", encode_addresses(f.net), "labels", encode_labels(spec), "ports",
+        encode_ports(s, spec));
     if (root != NULL)
         (void)json_object_set_new(root, "image",
                                   spec != NULL && spec->image != NULL ? json_string(spec->image)

@@ -4,16 +4,16 @@
 #include <stddef.h>
 #include <stdlib.h>
 
+#include "api/common.h"
 #include "api/json-body.h"
-#include "api/native/common.h"
 #include "api/native/sandbox-attach.h"
 #include "api/reply.h"
 #include "api/route-query.h"
 #include "base/auto.h"
 #include "base/clock.h"
-#include "core/sandbox.h"
 #include "json/decode.h"
 #include "launch/launcher.h"
+#include "sandbox/sandbox.h"
 #include "spec/signals.h"
 #include "spec/spec.h"
 
@@ -178,9 +178,8 @@ static void on_sandbox_stats(void *data, int r, const struct launch_reply *reply
         return;
     }
     reply_json(call->req, 200,
-               json_pack("{s:o, s:I, s:I, s:I, s:I, s:I, s:o}", "time",
-                         api_time(clock_wall_ms()), "memoryBytes",
-                         (json_int_t)reply->memory_bytes, "memoryPeakBytes",
+               json_pack("{s:o, s:I, s:I, s:I, s:I, s:I, s:o}", "time", api_time(clock_wall_ms()),
+                         "memoryBytes", (json_int_t)reply->memory_bytes, "memoryPeakBytes",
                          (json_int_t)reply->memory_peak_bytes, "cpuMicros",
                          (json_int_t)reply->cpu_usec, "pids", (json_int_t)reply->pids, "oomKills",
                          (json_int_t)reply->oom_kills, "disk", disk_encode(&reply->disk)));

@@ -5,11 +5,11 @@
 #include <string.h>
 #include <uv.h>
 
-#include "api/native/common.h"
+#include "api/common.h"
 #include "api/native/sandbox-verbs.h"
 #include "api/reply.h"
 #include "api/route-query.h"
-#include "core/sandbox.h"
+#include "sandbox/sandbox.h"
 #include "spec/spec.h"
 
 struct sandbox_wait_request {
@@ -69,14 +69,14 @@ static void on_wait_deadline(uv_timer_t *h)
     waiting_free(w);
 }
 
-struct wait_query {
+struct native_sandbox_wait_query {
     int64_t timeout_ms;
 };
 
 static const struct query_field wait_fields[] = {
     {.name = "timeoutMs",
      .type = QUERY_INT,
-     .off = offsetof(struct wait_query, timeout_ms),
+     .off = offsetof(struct native_sandbox_wait_query, timeout_ms),
      .min = 0,
      .max = SPEC_TIME_MAX_MS},
     {0},
@@ -109,7 +109,7 @@ static void waiting_begin(struct http_request *req, struct sandbox *s, int64_t t
 void sandbox_get_wait(struct http_request *req)
 {
     struct sandbox *s = api_sandbox(req);
-    struct wait_query q = {.timeout_ms = LIMIT_UNSET};
+    struct native_sandbox_wait_query q = {.timeout_ms = LIMIT_UNSET};
     struct err err = ERR_NONE;
 
     if (s == NULL)

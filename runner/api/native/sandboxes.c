@@ -5,8 +5,8 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "api/common.h"
 #include "api/json-body.h"
-#include "api/native/common.h"
 #include "api/native/sandbox-attach.h"
 #include "api/native/sandbox-json.h"
 #include "api/native/sandbox-verbs.h"
@@ -15,10 +15,10 @@
 #include "api/route-query.h"
 #include "api/route.h"
 #include "base/auto.h"
-#include "core/images.h"
-#include "core/sandbox.h"
+#include "images/images.h"
 #include "json/decode.h"
 #include "json/parse.h"
+#include "sandbox/sandbox.h"
 #include "spec/json.h"
 #include "spec/spec.h"
 
@@ -161,7 +161,7 @@ static void on_create_image(void *data, int r, struct image *image, const struct
 }
 
 void api_create_sandbox(struct http_request *req, struct spec *owned, bool start,
-                           const struct attach_options *attach)
+                        const struct attach_options *attach)
 {
     auto_ptr(spec_free) struct spec *spec = owned;
     struct err err = ERR_NONE;
@@ -200,13 +200,17 @@ static void create_sandbox(struct http_request *req)
 
 /* ---- list ---- */
 
-struct list_query {
+struct native_sandboxes_list_query {
     struct query_list labels, states;
 };
 
 static const struct query_field list_fields[] = {
-    {.name = "label", .type = QUERY_LIST, .off = offsetof(struct list_query, labels)},
-    {.name = "state", .type = QUERY_LIST, .off = offsetof(struct list_query, states)},
+    {.name = "label",
+     .type = QUERY_LIST,
+     .off = offsetof(struct native_sandboxes_list_query, labels)},
+    {.name = "state",
+     .type = QUERY_LIST,
+     .off = offsetof(struct native_sandboxes_list_query, states)},
     {0},
 };
 
@@ -221,7 +225,7 @@ static bool spec_has_label(const struct spec *spec, const char *wanted)
     return false;
 }
 
-static bool sandbox_matches(const struct sandbox *s, const struct list_query *q)
+static bool sandbox_matches(const struct sandbox *s, const struct native_sandboxes_list_query *q)
 {
     bool in_state = q->states.count == 0;
 
@@ -253,7 +257,7 @@ static int query_check_states(const struct query_list *states, struct err *err)
 
 static void list_sandboxes(struct http_request *req)
 {
-    struct list_query q = {0};
+    struct native_sandboxes_list_query q = {0};
     struct err err = ERR_NONE;
     json_t *list;
     int r;

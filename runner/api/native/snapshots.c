@@ -6,21 +6,21 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "api/common.h"
 #include "api/json-body.h"
-#include "api/native/common.h"
 #include "api/native/images.h"
 #include "api/native/sandbox-attach.h"
 #include "api/native/volumes.h"
 #include "api/reply.h"
 #include "api/route-query.h"
 #include "base/auto.h"
-#include "core/sandbox.h"
-#include "core/snapshots.h"
-#include "core/volumes.h"
+#include "images/snapshots.h"
 #include "json/decode.h"
 #include "json/parse.h"
+#include "sandbox/sandbox.h"
 #include "spec/json.h"
 #include "spec/spec.h"
+#include "volume/volumes.h"
 
 enum { TEXT_MAX = 4096, CHANGES_MAX = 256 };
 
@@ -79,8 +79,8 @@ static void on_snapshot_volume(void *data, int r, struct volume_entry *v, const 
     api_call_free(call);
 }
 
-static int snapshot_begin(struct sandbox *s, const struct snapshot_body *b,
-                          struct api_call *call, struct err *err)
+static int snapshot_begin(struct sandbox *s, const struct snapshot_body *b, struct api_call *call,
+                          struct err *err)
 {
     const struct snapshot_options o = {.name = b->name,
                                        .message = b->message,

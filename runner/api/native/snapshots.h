@@ -14,4 +14,4 @@ void sandbox_post_clone(struct http_request *req);
 
 /* Looks up the image of the spec (taken), makes a sandbox, and answers. */
 void api_create_sandbox(struct http_request *req, struct spec *spec, bool start,
-                           const struct attach_options *attach);
+                        const struct attach_options *attach);

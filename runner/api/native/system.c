@@ -3,12 +3,12 @@
 #include <string.h>
 #include <sys/utsname.h>
 
-#include "api/native/common.h"
+#include "api/common.h"
 #include "api/native/doctor-reader.h"
 #include "api/reply.h"
 #include "api/route-query.h"
 #include "api/route.h"
-#include "core/sandbox.h"
+#include "sandbox/sandbox.h"
 
 /* None of these resources takes a query; false: answered. */
 static bool takes_no_query(struct http_request *req)
@@ -40,8 +40,7 @@ static void get_health(struct http_request *req)
 
     if (!takes_no_query(req))
         return;
-    for (struct sandbox *s = sandbox_first(api_supervisor(req)); s != NULL;
-         s = sandbox_next(s)) {
+    for (struct sandbox *s = sandbox_first(api_supervisor(req)); s != NULL; s = sandbox_next(s)) {
         count++;
         running += sandbox_get_state(s) == SANDBOX_RUNNING;
     }

@@ -1,6 +1,6 @@
 /* /v1/volumes: named volumes. Members of the group see and use only those that they have made. */
 
-#include "core/volumes.h"
+#include "volume/volumes.h"
 
 #include <errno.h>
 #include <stddef.h>
@@ -8,18 +8,18 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "api/common.h"
 #include "api/json-body.h"
-#include "api/native/common.h"
 #include "api/native/volumes.h"
 #include "api/reply.h"
 #include "api/route-query.h"
 #include "api/route.h"
 #include "base/auto.h"
-#include "core/sandbox.h"
 #include "json/decode.h"
 #include "json/parse.h"
 #include "policy/client.h"
 #include "policy/policy.h"
+#include "sandbox/sandbox.h"
 #include "spec/spec.h"
 
 bool api_volumes_allowed(struct http_request *req)
@@ -83,18 +83,20 @@ json_t *volume_encode(const struct volume_entry *v)
 
 /* ---- list, show ---- */
 
-struct list_query {
+struct native_volumes_list_query {
     struct query_list labels, names;
 };
 
 static const struct query_field list_fields[] = {
-    {.name = "label", .type = QUERY_LIST, .off = offsetof(struct list_query, labels)},
-    {.name = "name", .type = QUERY_LIST, .off = offsetof(struct list_query, names)},
+    {.name = "label",
+     .type = QUERY_LIST,
+     .off = offsetof(struct native_volumes_list_query, labels)},
+    {.name = "name", .type = QUERY_LIST, .off = offsetof(struct native_volumes_list_query, names)},
     {0},
 };
 
 /* Matches all labels, and a part of any name. */
-static bool volume_matches(const struct volume_entry *v, const struct list_query *q)
+static bool volume_matches(const struct volume_entry *v, const struct native_volumes_list_query *q)
 {
     bool named = q->names.count == 0;
 
@@ -109,7 +111,7 @@ static bool volume_matches(const struct volume_entry *v, const struct list_query
 static void list_volumes(struct http_request *req)
 {
     const struct caller who = native_caller(req);
-    struct list_query q = {0};
+    struct native_volumes_list_query q = {0};
     struct err err = ERR_NONE;
     json_t *list;
 

@@ -1,0 +1,362 @@
+#include "api/common.h"
+
+#include <errno.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <time.h>
+
+#include "api/native/networks.h"
+#include "api/native/sandbox-json.h"
+#include "api/reply.h"
+#include "api/route-query.h"
+#include "base/err.h"
+#include "json/decode.h"
+#include "json/parse.h"
+#include "policy/client.h"
+#include "policy/egress.h"
+#include "sandbox/sandbox.h"
+#include "sandbox/services.h"
+#include "spec/client-check.h"
+#include "spec/spec.h"
+
+/* ---- the caller and its rights ---- */
+
+struct native *native_of(const struct http_request *req)
+{
+    return req->context;
+}
+
+struct supervisor *api_supervisor(const struct http_request *req)
+{
+    return native_of(req)->config.supervisor;
+}
+
+bool api_is_owner(struct http_request *req)
+{
+    const struct http_peer *peer = http_peer(req);
+
+    return peer->known && (peer->uid == 0 || peer->uid == native_of(req)->config.owner);
+}
+
+struct caller native_caller(struct http_request *req)
+{
+    return (struct caller){
+        .uid = http_peer(req)->uid, .limited = !api_is_owner(req), .fd = http_peer_fd(req)};
+}
+
+static bool client_is_member(struct http_request *req)
+{
+    const struct native_config *config = &native_of(req)->config;
+    const struct http_peer *peer = http_peer(req);
+
+    if (!config->has_group || config->clients == NULL || !peer->known)
+        return false;
+    if (peer->gid == config->group)
+        return true;
+    for (size_t i = 0; i < peer->group_count; i++)
+        if (peer->groups[i] == config->group)
+            return true;
+    return false;
+}
+
+bool api_admit(struct http_request *req)
+{
+    if (api_is_owner(req) || client_is_member(req))
+        return true;
+    reply_errorf(req, -EPERM,
+                 "only the owner of this daemon, root and members of the group rind "
+                 "may use it");
+    return false;
+}
+
+int api_check_labels(const json_t *body, struct err *err)
+{
+    if (json_object_get(json_object_get(body, "labels"), SPEC_LABEL_OWN) == NULL)
+        return 0;
+    return err_set(err, -EINVAL, "labels[\"%s\"]: is rind's own", SPEC_LABEL_OWN);
+}
+
+static bool caller_made(const struct caller *c, const struct sandbox *s)
+{
+    return sandbox_made_by(s) == (int64_t)c->uid;
+}
+
+static int caller_check_handlers(const struct caller *c, const struct sandbox *s,
+                                 const struct egress_rules *rules, struct err *err)
+{
+    bool any = false;
+
+    /* Loopback ports of the host are open to every local user. */
+    for (size_t i = 0; rules != NULL && i < rules->count; i++)
+        any |= rules->list[i].handler != NULL && rules->list[i].handler[0] == '/';
+    if (!any || !c->limited || caller_made(c, s))
+        return 0;
+    return err_set(err, -EPERM,
+                   "sandbox %s: handlers of egress are reached with the rights of who made it",
+                   sandbox_name(s));
+}
+
+int api_check_handlers(struct http_request *req, const struct sandbox *s,
+                       const struct egress_rules *rules, struct err *err)
+{
+    const struct caller c = native_caller(req);
+
+    return caller_check_handlers(&c, s, rules, err);
+}
+
+/* Checks this spec alone, not the sandboxes whose network it shares. */
+static int caller_check_one_spec(const struct native *native, const struct caller *c,
+                                 const struct spec *spec, struct err *err)
+{
+    const struct network_entry *n = NULL;
+    int r = client_check_spec(native->config.clients, spec, err);
+
+    if (r == 0 && spec->net_name != NULL)
+        n = network_find(native->config.supervisor, spec->net_name);
+    if (n != NULL && !network_may_use(n, c))
+        return err_set(err, -EPERM, "network: '%s' is another user's", spec->net_name);
+    return r;
+}
+
+static int caller_check_spec(const struct native *native, const struct caller *c,
+                             const struct spec *spec, struct err *err)
+{
+    enum { DEPTH_MAX = 8 }; /* guards against sandboxes that share each other's network */
+    const struct sandbox *other;
+    int r;
+
+    if (!c->limited)
+        return 0;
+    r = caller_check_one_spec(native, c, spec, err);
+    /* The sandbox whose network is shared may have been made by a user with more rights, and so
+     * on along the chain. */
+    for (int i = 0; r == 0 && spec->net_container != NULL; i++) {
+        other = sandbox_find(native->config.supervisor, spec->net_container);
+        if (other == NULL || sandbox_spec(other) == NULL || sandbox_spec(other) == spec)
+            return 0; /* no network to share */
+        if (i == DEPTH_MAX)
+            return err_set(err, -EPERM, "network: it is shared by way of too many sandboxes");
+        spec = sandbox_spec(other);
+        r = caller_check_one_spec(native, c, spec, err);
+        if (r < 0)
+            return err_wrap(err, r, "network: sandbox %s", sandbox_name(other));
+        r = caller_check_handlers(c, other, spec->egress, err);
+    }
+    return r;
+}
+
+int api_check_spec(struct http_request *req, const struct spec *spec, struct err *err)
+{
+    const struct caller c = native_caller(req);
+
+    return caller_check_spec(native_of(req), &c, spec, err);
+}
+
+/* The root file system `host` does not count: any user of the host may read what it shows. */
+static bool spec_shows_directories(const struct spec *s)
+{
+    return s->volume_count > 0 || (s->rootfs != NULL && !spec_shows_host(s));
+}
+
+int api_check_intact(const struct sandbox *s, struct err *err)
+{
+    if (sandbox_spec(s) != NULL && sandbox_get_state(s) != SANDBOX_BROKEN)
+        return 0;
+    return err_set(err, -EBUSY, "sandbox %s: its files cannot be read", sandbox_name(s));
+}
+
+/* The spec of a broken sandbox may be lost. Its creator is known if the spec was readable when
+ * it broke; otherwise only the owner may use it. */
+int api_check_use(struct http_request *req, const struct sandbox *s, struct err *err)
+{
+    const struct caller c = native_caller(req);
+    int r;
+
+    if (!c.limited)
+        return 0;
+    if (!caller_made(&c, s) && api_check_intact(s, err) < 0)
+        return err_set(err, -EPERM,
+                       "sandbox %s: its files cannot be read: only the owner may use it",
+                       sandbox_name(s));
+    r = caller_check_spec(native_of(req), &c, sandbox_spec(s), err);
+    if (r < 0)
+        return err_wrap(err, r, "sandbox %s", sandbox_name(s));
+    /* The sandbox's host directories were opened with its creator's rights, which the peer may
+     * not have. */
+    if (spec_shows_directories(sandbox_spec(s)) && !caller_made(&c, s))
+        return err_set(
+            err, -EPERM,
+            "sandbox %s: it shows directories of the host with the rights of who made it",
+            sandbox_name(s));
+    return caller_check_handlers(&c, s, sandbox_spec(s)->egress, err);
+}
+
+bool api_may_use(struct http_request *req, const struct sandbox *s)
+{
+    return api_check_use(req, s, NULL) == 0;
+}
+
+struct sandbox *api_sandbox(struct http_request *req)
+{
+    const char *id = http_param(req, "id");
+    struct err err = ERR_NONE;
+    struct sandbox *s;
+
+    if (sandbox_lookup(api_supervisor(req), id, &s, &err) < 0) {
+        reply_error(req, &err);
+        return NULL;
+    }
+    /* A client that may not create such a sandbox may not use one either: otherwise it would
+     * gain the sandbox's rights. */
+    if (api_check_use(req, s, &err) < 0) {
+        reply_error(req, &err);
+        return NULL;
+    }
+    sandbox_touch(s);
+    return s;
+}
+
+int api_query_force(struct http_request *req, bool *ret, struct err *err)
+{
+    static const struct query_field fields[] = {{.name = "force", .type = QUERY_BOOL}, {0}};
+
+    *ret = false;
+    return http_query(req, fields, ret, err);
+}
+
+/* ---- calls with a callback ---- */
+
+struct api_call *api_call_new(struct http_request *req, struct sandbox *s)
+{
+    struct api_call *call = calloc(1, sizeof(*call));
+
+    if (call == NULL) {
+        reply_errorf(req, -ENOMEM, "out of memory");
+        return NULL;
+    }
+    *call = (struct api_call){.req = req, .sup = api_supervisor(req)};
+    if (s != NULL)
+        (void)snprintf(call->id, sizeof(call->id), "%s", sandbox_id(s));
+    req->data = call;
+    return call;
+}
+
+void api_call_free(struct api_call *call)
+{
+    free(call);
+}
+
+struct sandbox *api_call_sandbox(const struct api_call *call)
+{
+    struct sandbox *s = sandbox_find(call->sup, call->id);
+
+    /* another sandbox's name may equal the id of a removed one */
+    return s != NULL && strcmp(sandbox_id(s), call->id) == 0 ? s : NULL;
+}
+
+void api_call_fail(struct api_call *call, const struct err *err)
+{
+    reply_error(call->req, err);
+    api_call_free(call);
+}
+
+/* Some callbacks are called without err. */
+static void call_fail(struct api_call *call, int r, const struct err *err)
+{
+    struct err own = ERR_NONE;
+
+    if (err == NULL || err->code == 0) {
+        (void)err_errno(&own, r, "sandbox %s", call->id);
+        err = &own;
+    }
+    api_call_fail(call, err);
+}
+
+void api_done_empty(void *data, int r, const struct err *err)
+{
+    struct api_call *call = data;
+
+    if (r < 0) {
+        call_fail(call, r, err);
+        return;
+    }
+    reply_empty(call->req, 204);
+    api_call_free(call);
+}
+
+void api_done_sandbox(void *data, int r, const struct err *err)
+{
+    struct api_call *call = data;
+    struct sandbox *s;
+
+    if (r < 0) {
+        call_fail(call, r, err);
+        return;
+    }
+    s = api_call_sandbox(call);
+    if (s == NULL)
+        reply_empty(call->req, 204);
+    else
+        reply_json(call->req, 200, sandbox_encode(s, true));
+    api_call_free(call);
+}
+
+/* ---- limits ---- */
+
+bool api_watcher_take(struct http_request *req)
+{
+    struct native *n = native_of(req);
+    unsigned max = supervisor_limits(n->config.supervisor)->watchers;
+
+    /* A quarter of the limit is reserved for the owner. */
+    if (!api_is_owner(req))
+        max -= max / 4;
+    if (n->watchers >= max) {
+        reply_errorf(req, -EUSERS, "limit maxWatchers: %u streams are open already", n->watchers);
+        return false;
+    }
+    n->watchers++;
+    return true;
+}
+
+void api_watcher_drop(struct native *n)
+{
+    n->watchers--;
+}
+
+/* ---- JSON ---- */
+
+json_t *api_time(int64_t ms)
+{
+    time_t seconds = (time_t)(ms / 1000);
+    char date[32], text[48];
+    struct tm tm;
+
+    if (ms <= 0 || gmtime_r(&seconds, &tm) == NULL ||
+        strftime(date, sizeof(date), "%Y-%m-%dT%H:%M:%S", &tm) == 0)
+        return json_null();
+    (void)snprintf(text, sizeof(text), "%s.%03dZ", date, (int)(ms % 1000));
+    return json_string(text);
+}
+
+int api_labels(const struct jpair *pairs, char ***ret, struct err *err)
+{
+    size_t n = 0;
+    char **list;
+
+    for (const struct jpair *p = pairs; p != NULL && p->key != NULL; p++, n++)
+        if (strchr(p->key, '=') != NULL)
+            return err_set(err, -EINVAL, "labels: a label's key must not hold =");
+    list = calloc(n + 1, sizeof(*list));
+    for (size_t i = 0; list != NULL && i < n; i++)
+        if (asprintf(&list[i], "%s=%s", pairs[i].key, pairs[i].value) < 0) {
+            list[i] = NULL;
+            json_strings_free(list);
+            list = NULL;
+        }
+    if (list == NULL)
+        return err_errno(err, -ENOMEM, "labels");
+    *ret = list;
+    return 0;
+}

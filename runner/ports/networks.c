@@ -1,0 +1,288 @@
+#include "ports/networks.h"
+
+#include <errno.h>
+#include <jansson.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/auto.h"
+#include "base/buf.h"
+#include "base/clock.h"
+#include "base/err.h"
+#include "base/log.h"
+#include "json/parse.h"
+#include "launch/volume.h"
+#include "sandbox/sandbox-internal.h"
+#include "sandbox/shared.h"
+#include "sandbox/store.h"
+#include "spec/spec.h"
+#include "volume/volumes-internal.h"
+
+struct network_entry {
+    struct networks *networks;
+    struct network_entry *next;
+    char name[SPEC_NETWORK_MAX + 1];
+    struct volume_record record; /* creation time, creator, labels */
+    bool internal;
+};
+
+struct networks {
+    struct supervisor *sup; /* borrowed */
+    struct network_entry *first, **last;
+    unsigned count;
+};
+
+static void entry_free(struct network_entry *e)
+{
+    volume_record_done(&e->record);
+    free(e);
+}
+
+static void networks_append(struct networks *n, struct network_entry *e)
+{
+    e->networks = n;
+    *n->last = e;
+    n->last = &e->next;
+    n->count++;
+}
+
+/* ---- files: {"internal": false, "record": {…}} ---- */
+
+static int network_save(const struct network_entry *e, struct err *err)
+{
+    auto_buf struct buf text = BUF_INIT(LAUNCH_META_MAX + 1);
+    auto_ptr(json_decref) json_t *record = NULL, *root = NULL;
+    int r = volume_record_encode(&e->record, &text, err);
+
+    if (r == 0)
+        r = json_parse(text.data, text.len, LAUNCH_META_MAX, &record, err);
+    if (r < 0)
+        return r;
+    root = json_pack("{s:b, s:O}", "internal", (int)e->internal, "record", record);
+    if (root == NULL)
+        return err_errno(err, -ENOMEM, "network");
+    return store_save_network(e->networks->sup->store, e->name, root, err);
+}
+
+static int network_decode(struct network_entry *e, const json_t *root, struct err *err)
+{
+    auto_free char *text = json_dumps(json_object_get(root, "record"), JSON_COMPACT);
+
+    if (text == NULL || !json_is_boolean(json_object_get(root, "internal")))
+        return err_set(err, -EINVAL, "it is no record of a network");
+    e->internal = json_is_true(json_object_get(root, "internal"));
+    return volume_record_decode(text, strlen(text), &e->record, err);
+}
+
+static void on_network_stored(void *data, const char *name, json_t *root)
+{
+    struct networks *n = data;
+    struct network_entry *e = calloc(1, sizeof(*e));
+    struct err err = ERR_NONE;
+
+    if (e == NULL || root == NULL || network_decode(e, root, &err) < 0) {
+        log_warn("network", "the record of %s: %s, ignoring", name,
+                 err.code < 0 ? err.msg : "cannot be read");
+        free(e);
+        return;
+    }
+    (void)snprintf(e->name, sizeof(e->name), "%s", name);
+    networks_append(n, e);
+}
+
+int networks_open(struct supervisor *sup, struct err *err)
+{
+    struct networks *n = calloc(1, sizeof(*n));
+
+    if (n == NULL)
+        return err_errno(err, -ENOMEM, "networks");
+    n->sup = sup;
+    n->last = &n->first;
+    sup->networks = n;
+    return store_each_network(sup->store, on_network_stored, n, err);
+}
+
+void networks_close(struct networks *n)
+{
+    if (n == NULL)
+        return;
+    while (n->first != NULL) {
+        struct network_entry *next = n->first->next;
+
+        entry_free(n->first);
+        n->first = next;
+    }
+    free(n);
+}
+
+/* ---- lookup ---- */
+
+struct network_entry *network_find(struct supervisor *sup, const char *name)
+{
+    struct network_entry *e = sup->networks->first;
+
+    while (e != NULL && strcmp(e->name, name) != 0)
+        e = e->next;
+    return e;
+}
+
+struct network_entry *network_first(struct supervisor *sup)
+{
+    return sup->networks->first;
+}
+
+struct network_entry *network_next(struct network_entry *n)
+{
+    return n->next;
+}
+
+const char *network_name(const struct network_entry *n)
+{
+    return n->name;
+}
+
+int64_t network_created_ms(const struct network_entry *n)
+{
+    return n->record.created_ms;
+}
+
+bool network_is_internal(const struct network_entry *n)
+{
+    return n->internal;
+}
+
+char *const *network_labels(const struct network_entry *n)
+{
+    static char *const none[] = {NULL};
+
+    return n->record.labels != NULL ? n->record.labels : none;
+}
+
+bool network_may_use(const struct network_entry *n, const struct caller *who)
+{
+    return !who->limited || n->record.creator == (int64_t)who->uid;
+}
+
+unsigned network_users(struct supervisor *sup, const char *name, unsigned *ret_live)
+{
+    unsigned all = 0, live = 0;
+
+    for (const struct sandbox *s = sup->sandboxes; s != NULL; s = s->all.next) {
+        if (s->spec == NULL || s->spec->net_name == NULL || strcmp(s->spec->net_name, name) != 0)
+            continue;
+        all++;
+        live += s->state == SANDBOX_STARTING || s->state == SANDBOX_RUNNING ||
+                s->state == SANDBOX_PAUSED || s->state == SANDBOX_STOPPING;
+    }
+    if (ret_live != NULL)
+        *ret_live = live;
+    return all;
+}
+
+int networks_check_spec(struct supervisor *sup, struct spec *spec, const struct caller *who,
+                        struct err *err)
+{
+    const struct network_entry *e =
+        spec->net_name != NULL ? network_find(sup, spec->net_name) : NULL;
+
+    if (e != NULL && !network_may_use(e, who))
+        return err_set(err, -EPERM, "network: '%s' is another user's", e->name);
+    if (e != NULL && e->internal && spec->network == NET_INTERNET)
+        return err_set(err, -EINVAL, "network: '%s' is internal: its members have no internet",
+                       e->name);
+    if (e != NULL && e->internal)
+        spec->network = NET_NONE;
+    return 0;
+}
+
+/* ---- creation and removal ---- */
+
+/* Checks that a spec could use the name. */
+static int check_name(const char *name, struct err *err)
+{
+    auto_ptr(spec_free) struct spec *scratch = spec_new();
+    int r;
+
+    if (scratch == NULL)
+        return err_errno(err, -ENOMEM, "network");
+    r = spec_set_network(scratch, name, err);
+    if (r == 0 && scratch->net_name == NULL)
+        r = err_set(err, -EINVAL, "network '%.64s': is a word for something else", name);
+    return r;
+}
+
+static int check_room(const struct networks *n, const struct caller *who, struct err *err)
+{
+    const struct supervisor_limits *limits = &n->sup->limits;
+    unsigned own = 0;
+
+    if (n->count >= limits->networks)
+        return err_set(err, -EAGAIN, "limit maxNetworks: there are %u networks already", n->count);
+    for (const struct network_entry *e = n->first; e != NULL; e = e->next)
+        own += e->record.creator == (int64_t)who->uid;
+    if (who->limited && own >= limits->networks_per_user)
+        return err_set(err, -EUSERS, "limit maxNetworksPerUser: you have %u networks already", own);
+    return 0;
+}
+
+int network_create(struct supervisor *sup, const struct network_params *params,
+                   const struct caller *who, struct network_entry **ret, struct err *err)
+{
+    struct network_entry *e;
+    int r = check_name(params->name, err);
+
+    if (r == 0 && network_find(sup, params->name) != NULL)
+        r = err_set(err, -EEXIST, "network with name %s already exists", params->name);
+    else if (r == 0 && network_users(sup, params->name, NULL) > 0)
+        r = err_set(err, -EEXIST,
+                    "network with name %s already exists: nobody has made it, and it goes with the "
+                    "last sandbox that names it",
+                    params->name);
+    if (r == 0)
+        r = check_room(sup->networks, who, err);
+    if (r < 0)
+        return r;
+    e = calloc(1, sizeof(*e));
+    if (e == NULL)
+        return err_errno(err, -ENOMEM, "network");
+    e->networks = sup->networks;
+    (void)snprintf(e->name, sizeof(e->name), "%s", params->name);
+    e->internal = params->internal;
+    e->record.created_ms = clock_wall_ms();
+    e->record.creator = who->uid;
+    r = volume_record_labels(&e->record, params->labels, err);
+    if (r == 0)
+        r = network_save(e, err);
+    if (r < 0) {
+        entry_free(e);
+        return r;
+    }
+    networks_append(sup->networks, e);
+    *ret = e;
+    return 0;
+}
+
+int network_remove(struct network_entry *e, struct err *err)
+{
+    struct networks *n = e->networks;
+    struct network_entry **at = &n->first;
+    unsigned live;
+    int r;
+
+    (void)network_users(n->sup, e->name, &live);
+    if (live > 0)
+        return err_set(err, -EBUSY, "network %s: %u %s in it", e->name, live,
+                       live == 1 ? "sandbox that runs is" : "sandboxes that run are");
+    r = store_remove_network(n->sup->store, e->name, err);
+    if (r < 0)
+        return r;
+    while (*at != e)
+        at = &(*at)->next;
+    *at = e->next;
+    if (n->last == &e->next)
+        n->last = at;
+    n->count--;
+    entry_free(e);
+    return 0;
+}

@@ -1,0 +1,68 @@
+#pragma once
+
+/*
+ * Named networks created by clients. Such a network exists even while no sandbox uses it, and has
+ * labels and a creator. A name that no client has created exists only while sandboxes name it; its
+ * members have the same rights (docs/network.md).
+ *
+ * Runs in the supervisor's event loop. Borrowed entries are valid until one is removed.
+ */
+
+#include <stdbool.h>
+#include <stdint.h>
+#include <sys/types.h>
+
+#include "sandbox/caller.h"
+
+struct err;
+struct network_entry;
+struct networks;
+struct sandbox;
+struct spec;
+struct store;
+struct supervisor;
+
+/* Loads the stored networks. */
+int networks_open(struct supervisor *sup, struct err *err);
+void networks_close(struct networks *n);
+
+struct network_params {
+    const char *name;
+    char *const *labels; /* "K=V", NULL-terminated; or NULL */
+    bool internal;       /* members have no internet access besides it */
+};
+
+/*
+ * -EINVAL: invalid name or label; -EEXIST: the name is in use, by a network or in a sandbox's spec;
+ * -EAGAIN, -EUSERS: a limit.
+ */
+int network_create(struct supervisor *sup, const struct network_params *params,
+                   const struct caller *who, struct network_entry **ret, struct err *err);
+/* -EBUSY: a running sandbox uses it. */
+int network_remove(struct network_entry *n, struct err *err);
+
+/* Lookup and iteration; NULL = none. The entry is borrowed. */
+struct network_entry *network_find(struct supervisor *sup, const char *name);
+struct network_entry *network_first(struct supervisor *sup);
+struct network_entry *network_next(struct network_entry *n);
+
+/* Properties of a network; strings are borrowed. */
+const char *network_name(const struct network_entry *n);
+int64_t network_created_ms(const struct network_entry *n);
+bool network_is_internal(const struct network_entry *n);
+/* "K=V", NULL-terminated; borrowed. */
+char *const *network_labels(const struct network_entry *n);
+bool network_may_use(const struct network_entry *n, const struct caller *who);
+
+/*
+ * Counts sandboxes with this network in their spec, stopped ones included; *ret_live: running ones.
+ */
+unsigned network_users(struct supervisor *sup, const char *name, unsigned *ret_live);
+
+/*
+ * Checks that a spec may use the network it names. -EPERM: it belongs to another user; -EINVAL: the
+ * spec wants internet access beside an internal network. An unset internet setting becomes "none"
+ * there.
+ */
+int networks_check_spec(struct supervisor *sup, struct spec *spec, const struct caller *who,
+                        struct err *err);

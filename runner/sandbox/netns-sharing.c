@@ -1,0 +1,131 @@
+/*
+ * Sandboxes that share the network of another. The network lives as long as one of them; its name
+ * and addresses are the other's, which therefore cannot be removed while they run.
+ */
+#include <errno.h>
+#include <stdio.h>
+#include <string.h>
+
+#include "base/err.h"
+#include "launch/launcher.h"
+#include "sandbox/conn-limit.h"
+#include "sandbox/net-failsafe.h"
+#include "sandbox/sandbox-internal.h"
+#include "sandbox/sandbox-request.h"
+#include "sandbox/shared.h"
+
+static struct sandbox *sandbox_net_peer(const struct sandbox *s)
+{
+    if (s->spec == NULL || s->spec->net_container == NULL)
+        return NULL;
+    return sandbox_find(s->sup, s->spec->net_container);
+}
+
+/* A sandbox in the network of another has that one's host name, and so on. */
+const char *sandbox_hostname(const struct sandbox *s)
+{
+    enum { DEPTH_MAX = 8 }; /* two could name each other */
+    const struct sandbox *other;
+
+    for (int i = 0; i < DEPTH_MAX && (other = sandbox_net_peer(s)) != NULL; i++)
+        s = other;
+    return s->spec != NULL && s->spec->hostname != NULL ? s->spec->hostname : s->id;
+}
+
+void sandbox_take_net(struct sandbox *s, const struct launch_reply *reply)
+{
+    s->net.place = reply->net;
+    (void)snprintf(s->net.owner, sizeof(s->net.owner), "%s", reply->net_owner);
+    if (s->net.place.sandbox4.family == 0)
+        return;
+    conn_limit_begin(s->sup);
+    net_failsafe_begin(s->sup);
+}
+
+/* The next live sandbox in the network of the sandbox with this id: it joined that one, or another
+ * that is in the same network. s: that sandbox, or NULL where only the id is left. */
+static struct sandbox *next_dependent(const char *id, const struct sandbox *s, struct sandbox *from)
+{
+    for (; from != NULL; from = from->sharing.next)
+        if (from != s && (from->channel != NULL || init_phase_is_busy(from->init)) &&
+            (strcmp(from->net.owner, id) == 0 || (s != NULL && sandbox_net_peer(from) == s)))
+            return from;
+    return NULL;
+}
+
+int sandbox_check_dependents(struct sandbox *s, struct err *err)
+{
+    const struct sandbox *d = next_dependent(s->id, s, s->sup->sharing);
+
+    return d == NULL ? 0
+                     : err_set(err, -EBUSY,
+                               "sandbox %s is in the network of %s: remove that first, or force",
+                               sandbox_name(d), sandbox_name(s));
+}
+
+static bool end_dependents(struct supervisor *sup, const char *id, const struct sandbox *s)
+{
+    bool any = false;
+
+    for (struct sandbox *d = next_dependent(id, s, sup->sharing), *next; d != NULL; d = next) {
+        next = next_dependent(id, s, d->sharing.next);
+        any = true;
+        /* A sandbox that is being started, taken up or ended comes by here again. */
+        if (d->channel == NULL || d->init != INIT_RUNNING || d->state == SANDBOX_REMOVING)
+            continue;
+        /* An init that is there for files alone, or of a broken sandbox, is ended without a stop.
+         */
+        if (d->state == SANDBOX_STOPPED || sandbox_stop(d, 0, NULL, NULL, NULL) < 0)
+            sandbox_end_init(d);
+    }
+    return any;
+}
+
+bool sandbox_end_dependents(struct sandbox *s)
+{
+    return end_dependents(s->sup, s->id, s);
+}
+
+bool sandbox_end_dependents_of(struct supervisor *sup, const char *id)
+{
+    return end_dependents(sup, id, NULL);
+}
+
+static void removal_go_on(struct sandbox *other)
+{
+    if (other != NULL && other->state == SANDBOX_REMOVING && other->channel == NULL &&
+        !init_phase_is_busy(other->init))
+        sandbox_begin_removal(other);
+}
+
+void sandbox_dependent_settled(struct sandbox *s)
+{
+    struct sandbox *other = sandbox_net_peer(s);
+    struct sandbox *owner;
+
+    if (s->spec == NULL || s->spec->net_container == NULL)
+        return;
+    owner = sandbox_by_id(s->sup, s->net.owner);
+    removal_go_on(other);
+    if (owner != other && owner != s)
+        removal_go_on(owner);
+}
+
+int sandbox_find_join(const struct sandbox *s, struct network_join *ret, struct err *err)
+{
+    const struct sandbox *other;
+
+    if (s->spec->net_container == NULL)
+        return 0;
+    other = sandbox_find(s->sup, s->spec->net_container);
+    if (other == NULL || other == s)
+        return err_set(err, -ENOENT, "network: no sandbox '%s' to share the network of",
+                       s->spec->net_container);
+    if (other->channel == NULL)
+        return err_set(err, -EBUSY,
+                       "network: sandbox %s, whose network is to be shared, is %s: start it first",
+                       sandbox_name(other), sandbox_state_name(other->state));
+    *ret = (struct network_join){
+        .id = other->id, .owner = other->net.owner, .hostname = sandbox_hostname(other)};
+    return 0;
+}

@@ -1,0 +1,163 @@
+#include "sandbox/orphans.h"
+
+#include <errno.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/auto.h"
+#include "base/buf.h"
+#include "base/err.h"
+#include "base/log.h"
+#include "launch/request.h"
+#include "sandbox/events.h"
+#include "sandbox/launcher-client.h"
+#include "sandbox/sandbox-internal.h"
+#include "sandbox/shared.h"
+#include "sandbox/store.h"
+
+enum { RETRY_MS = 50, RETRIES_MAX = 200 };
+
+struct leftover {
+    struct supervisor *sup; /* borrowed */
+    struct leftover *next;
+    char id[LAUNCH_ID_MAX + 1];
+    char *name; /* owned; or NULL */
+    unsigned tries;
+    uv_timer_t retry;
+};
+
+static void on_reply_ignored(void *data, int r, const struct launch_reply *reply, int fds[2],
+                             const struct err *err)
+{
+    (void)data;
+    (void)r;
+    (void)reply;
+    (void)fds;
+    (void)err;
+}
+
+static int leftover_send(struct supervisor *sup, const char *id, enum launch_verb verb,
+                         launch_cb cb, void *data)
+{
+    auto_buf struct buf b = BUF_INIT(0);
+    int r;
+
+    launch_begin(&b, verb);
+    launch_put_string(&b, TAG_ID, id);
+    r = launch_end(&b);
+    return r < 0 ? r : launcher_client_send_due(sup->launcher, &b, cb, data, NULL);
+}
+
+/* Kills an init that no supervisor has taken up, and ignores the answers. The launcher has to adopt
+ * it first: it kills only inits that it knows. */
+static void leftover_kill_init(struct supervisor *sup, const char *id)
+{
+    (void)leftover_send(sup, id, LAUNCH_REATTACH, on_reply_ignored, NULL);
+    (void)leftover_send(sup, id, LAUNCH_KILL, on_reply_ignored, NULL);
+}
+
+static void on_timer_closed(uv_handle_t *h)
+{
+    struct leftover *l = h->data;
+
+    free(l->name);
+    free(l);
+}
+
+static void leftover_done(struct leftover *l)
+{
+    struct leftover **at = &l->sup->orphans;
+
+    while (*at != l)
+        at = &(*at)->next;
+    *at = l->next;
+    uv_close((uv_handle_t *)&l->retry, on_timer_closed);
+}
+
+static void on_leftover_retry(uv_timer_t *h);
+
+static void leftover_try_later(struct leftover *l, const char *why)
+{
+    if (l->tries++ < RETRIES_MAX) {
+        (void)uv_timer_start(&l->retry, on_leftover_retry, RETRY_MS, 0);
+        return;
+    }
+    log_error("supervisor", "id=%s what is left of it cannot be removed: %s", l->id, why);
+    leftover_done(l);
+}
+
+static void on_release_reply(void *data, int r, const struct launch_reply *reply, int fds[2],
+                             const struct err *err)
+{
+    struct leftover *l = data;
+
+    (void)reply;
+    (void)fds;
+    if (r == -ECANCELED || r == -EPIPE)
+        return; /* the supervisor stops, and closes it */
+    if (r < 0 && r != -ENOENT) {
+        leftover_try_later(l, err->msg);
+        return;
+    }
+    (void)store_remove(l->sup->store, l->id, NULL); /* what stays is swept at the next start */
+    if (l->name != NULL)
+        events_emit(l->sup->events, "destroy", l->id, l->name, STORE_NO_CREATOR, NULL);
+    log_info("supervisor", "id=%s half made or half removed: swept", l->id);
+    leftover_done(l);
+}
+
+static void on_leftover_retry(uv_timer_t *h)
+{
+    struct leftover *l = h->data;
+    int r;
+
+    /* The members of its network are known when every sandbox has been taken up. */
+    if (l->sup->reattaching > 0 && l->sup->sharing != NULL) {
+        (void)uv_timer_start(&l->retry, on_leftover_retry, RETRY_MS, 0);
+        return;
+    }
+    leftover_kill_init(l->sup, l->id);
+    /* Its removal was to end them first; a half made one cannot have been joined. */
+    if (sandbox_end_dependents_of(l->sup, l->id)) {
+        leftover_try_later(l, "others are in its network");
+        return;
+    }
+    r = leftover_send(l->sup, l->id, LAUNCH_RELEASE, on_release_reply, l);
+    if (r < 0)
+        leftover_try_later(l, strerror(-r));
+}
+
+static bool leftover_is_known(const struct supervisor *sup, const char *id)
+{
+    for (const struct leftover *l = sup->orphans; l != NULL; l = l->next)
+        if (strcmp(l->id, id) == 0)
+            return true;
+    return false;
+}
+
+void orphans_add(struct supervisor *sup, const char *id, const char *name)
+{
+    struct leftover *l;
+
+    if (leftover_is_known(sup, id))
+        return;
+    l = calloc(1, sizeof(*l));
+    if (l == NULL)
+        return; /* the next supervisor's */
+    l->sup = sup;
+    l->name = name != NULL ? strdup(name) : NULL;
+    (void)snprintf(l->id, sizeof(l->id), "%s", id);
+    (void)uv_timer_init(sup->loop, &l->retry);
+    l->retry.data = l;
+    l->next = sup->orphans;
+    sup->orphans = l;
+    (void)uv_timer_start(&l->retry, on_leftover_retry, 0,
+                         0); /* when all that is on disk has been read */
+}
+
+void orphans_close(struct supervisor *sup)
+{
+    while (sup->orphans != NULL)
+        leftover_done(sup->orphans);
+}

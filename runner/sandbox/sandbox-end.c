@@ -1,0 +1,274 @@
+/*
+ * The end of a run. Init is killed, and everything that runs in the sandbox with it; its death is
+ * waited for here, not in the launcher, which has others to serve. Then the launcher syncs and
+ * releases what the run held, and the sandbox is stopped: it can be started again, or removed.
+ */
+#include <errno.h>
+#include <stdio.h>
+#include <string.h>
+
+#include "base/auto.h"
+#include "base/err.h"
+#include "base/log.h"
+#include "launch/launcher.h"
+#include "launch/request.h"
+#include "sandbox/channel.h"
+#include "sandbox/exec.h"
+#include "sandbox/launcher-client.h"
+#include "sandbox/pidfd-wait.h"
+#include "sandbox/sandbox-internal.h"
+#include "sandbox/sandbox-parts.h"
+#include "sandbox/shared.h"
+
+enum {
+    PIDFD_WAIT_LIMIT_MS = 10000, /* from the kill of init; then a warning is logged, and no more is
+                               waited */
+    END_AGAIN_MS = 50,           /* until the launcher is asked again to end it, */
+    END_TRIES = 200,             /* and how often where init's death is not seen: ten seconds */
+};
+
+/* ---- stopped ---- */
+
+void sandbox_answer_failed(struct sandbox *s)
+{
+    struct err err = ERR_NONE;
+
+    if (s->start.failure == 0)
+        return;
+    (void)err_set(&err, s->start.failure, "%s", s->error);
+    s->start.failure = 0;
+    waiters_answer(&s->waiters.started, err.code, &err);
+}
+
+/* Answers requests that wait for a run when none comes any more. */
+static void sandbox_answer_not_run(struct sandbox *s)
+{
+    struct err err = ERR_NONE;
+
+    sandbox_answer_failed(s);
+    (void)err_set(&err, -ECANCELED, "sandbox %s was stopped before it was started",
+                  sandbox_name(s));
+    waiters_answer(&s->waiters.started, err.code, &err);
+    if (s->exit.has) { /* of an earlier run: a request that comes now is told the same */
+        waiters_answer(&s->waiters.run_over, s->exit.code, NULL);
+        return;
+    }
+    (void)err_set(&err, -EBUSY, "sandbox %s was stopped and has not run", sandbox_name(s));
+    waiters_answer(&s->waiters.run_over, err.code, &err);
+    waiters_answer(&s->waiters.exit, err.code, &err);
+}
+
+static void sandbox_stopped(struct sandbox *s)
+{
+    bool restart = false;
+
+    if (sandbox_set_state(s, EV_ENDED)) {
+        sandbox_save_state(s);
+        sandbox_emit(s, "stop", NULL);
+        restart = !s->start.refused;
+    }
+    if (s->restart.due && uv_is_active((uv_handle_t *)&s->restart.timer) == 0)
+        restart = true; /* one that has failed, and is over now */
+    s->start.refused = false;
+    if (s->state == SANDBOX_REMOVING) {
+        sandbox_begin_removal(s);
+        return;
+    }
+    if (s->state == SANDBOX_STOPPED && !s->run.wanted)
+        sandbox_answer_not_run(s);
+    if (s->state == SANDBOX_STOPPED && !s->run.wanted)
+        sandbox_parts_tell(s, PART_NO_RUN);
+    sandbox_dependent_settled(s);
+    waiters_answer(&s->waiters.stopped, 0, NULL);
+    if (s->state != SANDBOX_STOPPED)
+        return;
+    if (s->run.wanted || s->waiters.init != NULL) {
+        struct err err = ERR_NONE;
+
+        if (sandbox_launch(s, &err) < 0)
+            sandbox_start_failed(s, err.code, &err);
+    } else if (restart) {
+        sandbox_maybe_restart(s);
+    }
+}
+
+/* ---- the death of init, and what the launcher does after it ---- */
+
+/* Its files are synced, and it can be started again. */
+static void on_settled(void *data, bool late)
+{
+    struct sandbox *s = data;
+
+    (void)late;
+    s->end.pidfd_wait = NULL;
+    sandbox_set_init(s, INIT_NONE);
+    sandbox_stopped(s);
+    sandbox_unref(s);
+}
+
+static void sandbox_after_death(struct sandbox *s, bool dead);
+
+/* A request that could not be sent or answered now (no descriptor, a full queue) is sent again
+ * later: the sandbox ends, come what may. A launcher that is gone is not asked again: the next
+ * supervisor finds the sandbox. */
+static void sandbox_end_again(struct sandbox *s, uv_timer_cb again, int r)
+{
+    sandbox_set_init(s, r != -EPIPE && !s->sup->stopping ? INIT_ENDING : INIT_NONE);
+    if (s->init == INIT_ENDING)
+        (void)uv_timer_start(&s->timer, again, END_AGAIN_MS, 0);
+}
+
+static void on_stop_again(uv_timer_t *h)
+{
+    sandbox_after_death(h->data, false);
+}
+
+static void on_stop_reply(void *data, int r, const struct launch_reply *reply, int fds[2],
+                          const struct err *err)
+{
+    struct sandbox *s = data;
+    struct err own = ERR_NONE;
+
+    if (r == -EBUSY && s->end.tries > 0) { /* it was killed, and its death is not seen here */
+        s->end.tries--;
+        sandbox_end_again(s, on_stop_again, r);
+        sandbox_unref(s);
+        return;
+    }
+    if (r < 0 && r != -ECANCELED && r != -ENOENT)
+        log_warn("sandbox", "id=%s stop: %s", s->id, err->msg);
+    if (reply != NULL && reply->oom_kills > 0) {
+        s->exit.oom_killed = true;
+        sandbox_emit(s, "oom", NULL);
+    }
+    if (r == 0 && fds[0] >= 0 &&
+        pidfd_wait_start(s->sup->loop, fds[0], 0, on_settled, s, &s->end.pidfd_wait) == 0)
+        return; /* the reference is the watch's */
+    /* A removal does not wait for them again: the launcher says whether it can. */
+    sandbox_set_init(s, r == -EBUSY && s->state != SANDBOX_REMOVING ? INIT_UNKNOWN : INIT_NONE);
+    if (s->init == INIT_UNKNOWN && (s->run.wanted || s->waiters.init != NULL))
+        sandbox_start_failed(
+            s,
+            err_set(&own, -EBUSY, "sandbox %s: its last processes do not go away", sandbox_name(s)),
+            &own);
+    if (r != -ECANCELED && r != -EPIPE)
+        sandbox_stopped(s);
+    sandbox_unref(s);
+}
+
+static void sandbox_after_death(struct sandbox *s, bool dead)
+{
+    struct err err = ERR_NONE;
+
+    if (s->state == SANDBOX_REMOVING && dead) {
+        /* Its files and ids need not be kept for a start that never comes. */
+        sandbox_set_init(s, INIT_NONE);
+        sandbox_begin_removal(s);
+    } else {
+        int r = sandbox_send_verb(s, LAUNCH_STOP, on_stop_reply, &err);
+
+        if (r < 0)
+            sandbox_end_again(s, on_stop_again, r);
+    }
+}
+
+static void on_end_reply(void *data, int r, const struct launch_reply *reply, int fds[2],
+                         const struct err *err)
+{
+    struct sandbox *s = data;
+
+    (void)reply;
+    (void)fds;
+    if (r < 0 && r != -ENOENT && r != -ECANCELED)
+        log_warn("sandbox", "id=%s end: %s", s->id, err->msg);
+    sandbox_unref(s); /* what follows, follows the death */
+}
+
+static void on_dead(void *data, bool late)
+{
+    struct sandbox *s = data;
+
+    s->end.pidfd_wait = NULL;
+    if (late)
+        log_warn("sandbox", "id=%s: its processes do not go away", s->id);
+    sandbox_after_death(s, !late);
+    sandbox_unref(s);
+}
+
+/* The launcher has the pidfd that this process never got, or could not watch. */
+static void on_kill_reply(void *data, int r, const struct launch_reply *reply, int fds[2],
+                          const struct err *err)
+{
+    struct sandbox *s = data;
+
+    (void)reply;
+    if (r == 0)
+        r = pidfd_wait_start(s->sup->loop, fds[0], PIDFD_WAIT_LIMIT_MS, on_dead, s,
+                             &s->end.pidfd_wait);
+    if (r == 0)
+        return; /* the reference is the watch's */
+    if (r != -ENOENT && r != -ECANCELED)
+        log_warn("sandbox", "id=%s kill: %s", s->id,
+                 err != NULL && err->code < 0 ? err->msg : strerror(-r));
+    s->end.tries = END_TRIES;
+    sandbox_after_death(s, false);
+    sandbox_unref(s);
+}
+
+int sandbox_send_kill(struct sandbox *s, struct err *err)
+{
+    int r = sandbox_send_verb(s, LAUNCH_KILL, on_kill_reply, err);
+
+    if (r == 0)
+        sandbox_set_init(s, INIT_ENDING);
+    return r;
+}
+
+/* The death is waited for here: the launcher could start and end nothing else meanwhile. */
+static int sandbox_send_end(struct sandbox *s, int pidfd, struct err *err)
+{
+    int r;
+
+    if (pidfd < 0 || pidfd_wait_start(s->sup->loop, pidfd, PIDFD_WAIT_LIMIT_MS, on_dead, s,
+                                      &s->end.pidfd_wait) < 0)
+        return sandbox_send_kill(s, err);
+    r = sandbox_send_verb(s, LAUNCH_END, on_end_reply, err);
+    if (r < 0)
+        pidfd_wait_close(take(s->end.pidfd_wait));
+    else
+        sandbox_ref(s); /* the watch's */
+    return r;
+}
+
+static void on_kill_again(uv_timer_t *h)
+{
+    struct sandbox *s = h->data;
+    int r = sandbox_send_kill(s, NULL);
+
+    if (r < 0)
+        sandbox_end_again(s, on_kill_again, r);
+}
+
+void sandbox_end_init(struct sandbox *s)
+{
+    struct err err = ERR_NONE;
+    struct channel *c;
+    int r;
+
+    if (s->init == INIT_ENDING)
+        return;
+    sandbox_set_init(s, INIT_ENDING); /* first: the ends of execs below come back here */
+    (void)sandbox_set_state(s, EV_INIT_ENDS);
+    s->end.tries = 0;
+    (void)uv_timer_stop(&s->timer);
+    sandbox_parts_tell(s, PART_CLOSE);
+    if (s->channel != NULL)
+        exec_all_lost(s);
+    c = take(s->channel);
+    r = sandbox_send_end(s, c != NULL ? channel_pidfd(c) : FD_NONE, &err);
+    if (r < 0) {
+        log_error("sandbox", "id=%s end: %s", s->id, err.msg);
+        sandbox_end_again(s, on_kill_again, r);
+    }
+    channel_close(c);
+}

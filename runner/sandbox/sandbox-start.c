@@ -1,0 +1,351 @@
+/*
+ * The start of a sandbox up to the init that answers: the parts prepare (of a new sandbox alone),
+ * the launcher makes the sandbox, the parts set up its network, the channel to init is opened, and
+ * the parts do what needs init. sandbox-main.c starts the main process then.
+ */
+#include <errno.h>
+#include <fcntl.h>
+#include <stdio.h>
+#include <unistd.h>
+
+#include "base/auto.h"
+#include "base/buf.h"
+#include "base/err.h"
+#include "base/log.h"
+#include "image/layer.h"
+#include "launch/launcher.h"
+#include "launch/request.h"
+#include "proto/init-msg.h"
+#include "sandbox/channel.h"
+#include "sandbox/launcher-client.h"
+#include "sandbox/logs.h"
+#include "sandbox/policies.h"
+#include "sandbox/sandbox-internal.h"
+#include "sandbox/sandbox-parts.h"
+#include "sandbox/sandbox-request.h"
+#include "sandbox/shared.h"
+
+enum {
+    HELPER_IDLE_MS =
+        5000, /* a stopped sandbox's init that file operations needed ends after this */
+};
+
+/* ---- an init for the files of a stopped sandbox ---- */
+
+static void on_helper_idle(uv_timer_t *h)
+{
+    struct sandbox *s = h->data;
+
+    if (s->state == SANDBOX_STOPPED && s->channel != NULL && s->execs.first == NULL &&
+        s->waiters.init == NULL)
+        sandbox_end_init(s);
+    else
+        sandbox_helper_used(s);
+}
+
+void sandbox_helper_used(struct sandbox *s)
+{
+    if (s->state == SANDBOX_STOPPED && s->channel != NULL)
+        (void)uv_timer_start(&s->timer, on_helper_idle, HELPER_IDLE_MS, 0);
+}
+
+/* ---- a start that fails before there is a main process ---- */
+
+/*
+ * As on_main_failed (sandbox-main.c), the requests that wait for the start are answered when all of
+ * it is over: nothing of the failed start is then in the way of the next request, such as its
+ * ports, of which the launcher may still hold a descriptor here.
+ *
+ * A restart is tried again: what it needs may be there then (room, a descriptor, the sandbox whose
+ * network it shares). A start that a client has asked for has failed.
+ */
+void sandbox_start_failed(struct sandbox *s, int r, const struct err *err)
+{
+    const bool again = s->restart.due, never = s->state == SANDBOX_CREATING;
+    const bool ending = s->init == INIT_ENDING;
+
+    (void)snprintf(s->error, sizeof(s->error), "%s", err != NULL ? err->msg : "");
+    s->run.wanted = false;
+    s->restart.due = again && ending; /* sandbox_stopped goes on with it */
+    s->start.failure = r;
+    s->start.refused = ending;
+    sandbox_parts_tell(s, PART_CLOSE);
+    /* A sandbox that never came to be is removed by the request that makes it, or by the next
+     * supervisor, which finds it half made. */
+    (void)sandbox_set_state(s, ending ? EV_START_FAILED_LATE : EV_START_FAILED);
+    if (!never)
+        sandbox_save_state(s);
+    waiters_answer(&s->waiters.init, r, err);
+    if (!ending)
+        sandbox_answer_failed(s);
+    sandbox_parts_tell(s, PART_NO_RUN);
+    sandbox_dependent_settled(s);
+    if (again)
+        log_warn("sandbox", "id=%s restart: %s", s->id, s->error);
+    if (again && s->init != INIT_ENDING && s->state == SANDBOX_STOPPED)
+        sandbox_maybe_restart(s);
+}
+
+/* ---- init ---- */
+
+static void on_init_gone(void *data)
+{
+    struct sandbox *s = data;
+
+    sandbox_ref(s);
+    if (init_phase_is_adoption(s->init))
+        sandbox_adoption_cut_off(s);
+    sandbox_end_init(s); /* the main process's end comes by exec_all_lost */
+    sandbox_unref(s);
+}
+
+static void on_init_other(void *data, const struct imsg *msg)
+{
+    struct sandbox *s = data;
+
+    if (msg->type == IMSG_SLOT || msg->type == IMSG_LIST_END)
+        sandbox_on_list(s, msg);
+}
+
+static const struct channel_ops channel_ops = {.on_other = on_init_other, .on_gone = on_init_gone};
+
+int sandbox_open_channel(struct sandbox *s, int fds[2])
+{
+    int r;
+
+    /* fds: pidfd, control. */
+    r = channel_open(s->sup->loop, s->id, fds[1], fds[0], &channel_ops, s, &s->channel);
+    if (r < 0)
+        return r;
+    fds[0] = fds[1] = FD_NONE;
+    sandbox_set_init(s, s->init == INIT_ADOPTING ? INIT_LISTING : INIT_RUNNING);
+    return 0;
+}
+
+/* From here on a new sandbox is not half made any more. */
+static int sandbox_came_to_be(struct sandbox *s, struct err *err)
+{
+    int r;
+
+    if (s->state != SANDBOX_CREATING)
+        return 0;
+    r = sandbox_save_as(s, SANDBOX_CREATED, err);
+    if (r < 0)
+        return r;
+    (void)sandbox_set_state(s, EV_MADE);
+    sandbox_emit(s, "create", NULL);
+    return 0;
+}
+
+/* Everything that belongs to the sandbox is there: it may run. Takes the start's reference. */
+static void on_init_ready(struct sandbox *s, int r, const struct err *err)
+{
+    if (s->init == INIT_ENDING || s->sup->stopping) {
+        sandbox_unref(s); /* the end has answered its waiters, or will */
+        return;
+    }
+    if (r < 0) {
+        sandbox_end_init(s);
+        sandbox_start_failed(s, r, err);
+        sandbox_unref(s);
+        return;
+    }
+    waiters_answer(&s->waiters.init, 0, NULL);
+    if (s->run.wanted)
+        sandbox_start_main(s);
+    else
+        sandbox_helper_used(s);
+    sandbox_unref(s);
+}
+
+/* No init came of it. Takes the start's reference. */
+static void sandbox_init_not_started(struct sandbox *s, int r, const struct err *err)
+{
+    if (s->init == INIT_LAUNCHING) /* else its end is under way */
+        sandbox_set_init(s, INIT_NONE);
+    if (r == -EMFILE)
+        sandbox_end_init(s); /* perhaps it runs, and only its descriptors found no room */
+    if (s->state == SANDBOX_REMOVING)
+        sandbox_begin_removal(s);
+    else if (r != -ECANCELED)
+        sandbox_start_failed(s, r, err);
+    sandbox_unref(s);
+}
+
+/* Takes the start's reference, and what of fds it can use. */
+static void sandbox_init_started(struct sandbox *s, int fds[2])
+{
+    struct err err = ERR_NONE;
+    int r;
+
+    if (s->state == SANDBOX_REMOVING || s->sup->stopping) {
+        sandbox_end_init(s); /* it is to go all the same */
+        sandbox_unref(s);
+        return;
+    }
+    r = sandbox_open_channel(s, fds);
+    if (r < 0)
+        (void)err_errno(&err, r, "init's channel");
+    else
+        r = sandbox_came_to_be(s, &err);
+    if (r < 0) {
+        sandbox_end_init(s); /* it runs, but no request could use it, or find it after us */
+        sandbox_init_not_started(s, r, &err);
+        return;
+    }
+    sandbox_dependent_settled(s);
+    r = sandbox_parts_walk(s, STAGE_INIT, on_init_ready, &err);
+    if (r != 0)
+        on_init_ready(s, r < 0 ? r : 0, &err);
+}
+
+/* The parts have set up its network, or nothing of it runs. */
+static void on_network_ready(struct sandbox *s, int r, const struct err *err)
+{
+    int fds[2] = {take_fd(&s->start.fds[0]), take_fd(&s->start.fds[1])};
+
+    if (r < 0 && !s->sup->stopping)
+        sandbox_end_init(s); /* it is there */
+    if (r < 0)
+        sandbox_init_not_started(s, r, err);
+    else
+        sandbox_init_started(s, fds);
+    for (int i = 0; i < 2; i++)
+        if (fds[i] >= 0)
+            (void)close(fds[i]);
+}
+
+static void on_start_reply(void *data, int r, const struct launch_reply *reply, int fds[2],
+                           const struct err *err)
+{
+    struct sandbox *s = data;
+    struct err own = ERR_NONE;
+
+    s->net.closed[0] = '\0'; /* another net namespace's, as a rule; else it is told again */
+    if (r < 0) {
+        if (reply != NULL && reply->remains != 0)
+            sandbox_end_init(s); /* its processes take their time to end */
+        sandbox_init_not_started(s, r, err);
+        return;
+    }
+    sandbox_take_net(s, reply);
+    if (s->state == SANDBOX_REMOVING || s->sup->stopping) {
+        sandbox_init_started(s, fds);
+        return;
+    }
+    s->start.fds[0] = take_fd(&fds[0]);
+    s->start.fds[1] = take_fd(&fds[1]);
+    r = sandbox_parts_walk(s, STAGE_NETWORK, on_network_ready, &own);
+    if (r != 0)
+        on_network_ready(s, r < 0 ? r : 0, &own);
+}
+
+/* ---- the request to the launcher ---- */
+
+/* Makes the files of the main process's log while the launcher is at work: that is most of what its
+ * start would wait for here. A failure is seen when they are opened, which makes what is missing.
+ */
+static void sandbox_make_logs(struct sandbox *s)
+{
+    if (s->run.wanted && s->spec->argv[0] != NULL && !sandbox_is_attachable(s))
+        (void)logs_make_main(s, NULL);
+}
+
+static int sandbox_send_start(struct sandbox *s, const struct ready_policy *policy, struct err *err)
+{
+    struct network_join join = {.id = NULL};
+    auto_buf struct buf b = BUF_INIT(LAUNCH_SIZE_MAX);
+    const char *layers[3] = {NULL};
+    size_t n = 0;
+    int r;
+
+    if (s->spec->rootfs == NULL && s->spec->image_id == NULL)
+        layers[n++] = image_builtin_name(BUILTIN_ROOT);
+    layers[n] = image_builtin_name(BUILTIN_BASE);
+    r = sandbox_find_join(s, &join, err);
+    if (r == 0)
+        r = sandbox_request(&b, s->id, s->spec, policy, layers, FD_NONE,
+                            join.id != NULL ? &join : NULL, LAUNCH_KEEP, err);
+    if (r == 0)
+        r = launcher_client_send_for(s->sup->launcher, &b, s->start.client_fd, on_start_reply, s,
+                                     err);
+    if (r < 0)
+        return r;
+    sandbox_set_init(s, INIT_LAUNCHING);
+    (void)snprintf(s->net.owner, sizeof(s->net.owner), "%s",
+                   join.owner != NULL ? join.owner : s->id);
+    sandbox_ref(s);
+    sandbox_make_logs(s);
+    return 0;
+}
+
+static int sandbox_send_launch(struct sandbox *s, struct err *err)
+{
+    const struct ready_policy *policy = policies_find(s->sup->policies, s->spec->policy);
+
+    if (policy == NULL)
+        return err_set(err, -EINVAL, "policy: no policy '%s' is configured", s->spec->policy);
+    return sandbox_send_start(s, policy, err);
+}
+
+/* The ports of a new sandbox are open and its volumes are there; or it does not come to be. */
+static void on_prepared(struct sandbox *s, int r, const struct err *err)
+{
+    struct err own = ERR_NONE;
+
+    auto_close int client = take_fd(&s->start.waiting_fd);
+
+    sandbox_set_init(s, INIT_NONE);
+    if (s->state == SANDBOX_REMOVING || s->sup->stopping) {
+        sandbox_parts_tell(s, PART_CLOSE);
+        if (!s->sup->stopping)
+            sandbox_begin_removal(s);
+        return;
+    }
+    if (r == 0) {
+        s->start.client_fd = client;
+        r = sandbox_send_launch(s, &own);
+        s->start.client_fd = FD_NONE;
+        err = &own;
+    }
+    if (r < 0)
+        sandbox_start_failed(s, r, err);
+}
+
+/* As sandbox_parts_walk. The rights of the client that makes the sandbox count for its volumes and
+ * for the launcher; its connection is known in this call only, so it is duplicated. */
+static int sandbox_prepare(struct sandbox *s, struct err *err)
+{
+    int r = sandbox_parts_walk(s, STAGE_PREPARE, on_prepared, err);
+
+    if (r != 0)
+        return r;
+    sandbox_set_init(s, INIT_PREPARING);
+    if (s->start.client_fd >= 0)
+        s->start.waiting_fd =
+            fcntl(s->start.client_fd, F_DUPFD_CLOEXEC, 3); /* none: the launcher refuses */
+    return 0;
+}
+
+int sandbox_launch(struct sandbox *s, struct err *err)
+{
+    int r;
+
+    if (init_phase_is_busy(s->init))
+        return 0; /* on its way, or follows when the old one is gone */
+    if (s->init == INIT_UNKNOWN)
+        return sandbox_send_kill(s, err); /* sandbox_stopped follows, and starts it */
+    r = s->state == SANDBOX_CREATING ? sandbox_prepare(s, err) : 1;
+    return r > 0 ? sandbox_send_launch(s, err) : r;
+}
+
+int sandbox_with_init_new(struct sandbox *s, sandbox_cb cb, void *data, struct err *err)
+{
+    int r = waiters_add(&s->waiters.init, cb, data, err);
+
+    if (r == 0)
+        r = sandbox_launch(s, err);
+    if (r < 0)
+        (void)waiters_forget(&s->waiters.init, data);
+    return r;
+}
