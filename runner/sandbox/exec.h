@@ -86,7 +86,8 @@ void exec_kill_left(struct exec *e);
 void exec_discard(struct exec *e);
 
 uint64_t exec_id(const struct exec *e);
-pid_t exec_pid(const struct exec *e); /* on the host; 0 before it runs */
+/* As init sees it (in the outer pid namespace); 0 before it runs. */
+pid_t exec_pid(const struct exec *e);
 enum exec_state exec_get_state(const struct exec *e);
 bool exec_is_tty(const struct exec *e);
 bool exec_timed_out(const struct exec *e);

@@ -1,6 +1,6 @@
 #pragma once
 
-/* A kept sandbox: docs/supervisor.md. Everything is asynchronous and happens on the supervisor's
+/* A kept sandbox: docs/states.md. Everything is asynchronous and happens on the supervisor's
  * loop. */
 
 #include <stdbool.h>

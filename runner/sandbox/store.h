@@ -1,7 +1,7 @@
 #pragma once
 
 /*
- * The files of sandboxes in the supervisor's directory (docs/supervisor.md):
+ * The files of sandboxes in the supervisor's directory (docs/failure.md):
  *
  *     networks/<name>.json
  *     sandboxes/<id>/spec.json state.json exposures.json ports.json processes/<name>.json logs/

@@ -141,7 +141,7 @@ int cmd_answer_error(int fd, int code, const char *what, const char *name)
 
 /* ---- files ---- */
 
-/* A guarded sandbox (docs/supervisor.md) has no openat2. There a magic link of /proc gives access
+/* A guarded sandbox (docs/guard.md) has no openat2. There a magic link of /proc gives access
  * to nothing that the shim's user could not open itself, except the shim's own fds. */
 int cmd_open(const char *path, int flags, mode_t mode)
 {
