@@ -122,6 +122,10 @@ static int cmd_hog(int argc, char **argv)
         return complain("its own output");
     if (fcntl(1, F_SETPIPE_SZ, 16 * BLOCK) < 0 || fcntl(1, F_SETFL, 0) < 0)
         return complain("pipe");
+    if (out && fork() == 0) /* the reader may have emptied the pipe: splice then waits unlocked */
+        for (;;)
+            if (write_all(1, block, BLOCK) < 0)
+                return complain("write");
     for (;;) {
         for (int i = 0; i < 64; i++)
             if (write_all(1, block, BLOCK) < 0)
