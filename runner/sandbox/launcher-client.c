@@ -182,7 +182,7 @@ static void client_watch(struct launcher_client *c)
 
 /*
  * Sends queued requests while the socket has room. A failure other than EAGAIN means that the
- * launcher has exited, which read_all notices.
+ * launcher has exited, which client_read_all notices.
  */
 static int client_flush(struct launcher_client *c)
 {
