@@ -96,7 +96,7 @@ bool broker_fdinfo_is_path(const char *text)
     const char *flags = find_line(text, "flags");
     uint64_t n;
 
-    /* true for O_PATH, and if the flags are unreadable, because fchmod then fails */
+    /* True for O_PATH. Also if the flags cannot be read, because fchmod then fails. */
     return flags == NULL || take_number(&flags, OCTAL, UINT32_MAX, &n) < 0 || (n & 010000000) != 0;
 }
 

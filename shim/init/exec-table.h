@@ -1,7 +1,9 @@
 #pragma once
 
-/* The table of execs: one slot for each process that init was asked to start, until its exit was
- * told and collected. */
+/*
+ * The table of execs: one slot for each process that init has started, until its exit has been
+ * reported and collected.
+ */
 
 #include <stdbool.h>
 #include <stdint.h>
@@ -11,8 +13,7 @@
 #include "init/relay.h"
 
 enum {
-    LOGGED_MAX =
-        257, /* execs whose output init writes to logs, one sandbox: the main process, and 256 */
+    LOGGED_MAX = 257, /* logged execs of a sandbox: the main process, and 256 others */
     LOG_STREAMS = 2,
 };
 
@@ -25,7 +26,7 @@ enum slot_state {
     SLOT_ENDED,
 };
 
-/* Messages that the supervisor has not got yet; sent in this order. */
+/* Messages that wait to be sent to the supervisor, in this order. */
 enum slot_tell {
     TELL_STARTED = 1 << 0,
     TELL_FAILED = 1 << 1,
@@ -47,9 +48,9 @@ struct slot {
     struct exec_failure failure; /* when TELL_FAILED */
     struct stdio_relay relays[RELAY_STREAMS];
     int parked[RELAY_STREAMS]; /* the reader's ends of the sockets, with PARK; -1 = none */
-    uint32_t exec_cgroup;      /* its cgroup leaf; 0 = none */
-    bool exec_cgroup_killed;   /* and is not used again */
-    bool spawn_vm;             /* it is the one in our memory */
+    uint32_t exec_cgroup;      /* number of its exec cgroup; 0 = none */
+    bool exec_cgroup_killed;   /* a killed cgroup is not used again */
+    bool spawn_vm;             /* the process shares init's memory */
     int16_t log;               /* index of its streams, or -1 */
 };
 
@@ -67,10 +68,10 @@ struct log {
 enum exec_cgroup_kind { EXEC_CGROUP_USERS, EXEC_CGROUP_HELPERS, EXEC_CGROUP_KINDS };
 enum {
     EXEC_CGROUP_WAITING_MAX = 32,
-    LEAF_CHECKS_MAX = 4, /* of those that wait, at each exec: whether they are empty */
+    LEAF_CHECKS_MAX = 4, /* waiting exec cgroups that each new exec checks for emptiness */
 };
 
-/* Leaves that no exec has any more, the last given back last. */
+/* Exec cgroups without an exec; the last released is the last entry. */
 struct exec_cgroup_pool {
     uint32_t numbers[EXEC_CGROUP_WAITING_MAX];
     unsigned count;
@@ -91,7 +92,7 @@ struct table {
     uint32_t serial; /* of the slot that was taken last */
     struct spawn_vm spawn_vm;
     struct exec_cgroup_pool exec_cgroups[EXEC_CGROUP_KINDS];
-    uint32_t exec_cgroup_last; /* the last number that was given to a leaf */
+    uint32_t exec_cgroup_last; /* last number of an exec cgroup */
     struct slot slots[INIT_EXECS_MAX];
     unsigned used; /* slots at or above this index are free */
     struct log logs[LOGGED_MAX][LOG_STREAMS];
@@ -113,26 +114,32 @@ void slot_close_status(struct table *t, struct slot *s);
 /* Whether all of its relays are closed. */
 bool slot_is_quiet(const struct slot *s);
 
-/* exec-cgroup.c: the cgroup leaf of an exec, below "u" (users' processes, frozen by pause) or "h"
- * (helpers'). */
+/*
+ * exec-cgroup.c: the cgroup of an exec, below "u" (users' processes, frozen by a pause) or "h"
+ * (helpers).
+ */
 void exec_cgroup_prepare(const struct init *init);
-/* A leaf for the slot's exec, with nothing in it: its O_PATH fd; -ENODEV without a v2 tree. */
+/* Provides an empty exec cgroup for the slot. Returns its O_PATH fd; -ENODEV without a v2 tree. */
 int exec_cgroup_make(struct table *t, struct slot *s);
-/* O_PATH fd of the main process's place; -ENODEV without a v2 tree. */
+/* Returns an O_PATH fd of the main process's cgroup; -ENODEV without a v2 tree. */
 int exec_cgroup_main(const struct init *init);
 int exec_cgroup_kill(struct slot *s);
-/* The exec is forgotten: its leaf is the next one's once it is empty. */
+/* Called when an exec is forgotten: the next exec may use its cgroup once it is empty. */
 void exec_cgroup_release(struct table *t, struct slot *s);
 
 struct clone_args;
-/* Whether the next one, with a request of so many bytes, can be started in our memory; else it is a
- * fork. */
+/*
+ * True if the next exec, with a request of this size, can be started in init's memory; else it is
+ * forked.
+ */
 bool spawn_vm_is_free(struct spawn_vm *w, size_t request_size);
-/* Starts it there: the pid, or -errno. The descriptors of start can be closed then. like: without a
- * stack. */
+/*
+ * Starts an exec in init's memory; returns the pid or -errno. The caller can close start's
+ * descriptors then. like: clone arguments without a stack.
+ */
 int spawn_vm_clone(struct spawn_vm *w, const struct plan *plan, const struct exec_start *start,
                    const struct clone_args *like);
-/* The process has left our memory: after its execve, or dead. */
+/* Called when the process has left init's memory: after its execve or its death. */
 void spawn_vm_left(struct spawn_vm *w);
 
 /* start.c: begins an exec from its message and descriptors (init-msg.h); those that it takes are -1

@@ -30,19 +30,19 @@ struct plan {
 
 /* Where the sandbox's net namespace comes from; init's argument says it. */
 enum init_net {
-    INIT_NET_OWN = 0, /* init makes one, in the outer user namespace */
-    INIT_NET_THERE,   /* it is in it already */
+    INIT_NET_OWN = 0, /* init makes one in the outer user namespace */
+    INIT_NET_THERE,   /* init is in it already */
     INIT_NET_ADMIN,   /* init makes one that belongs to the locked user namespace */
 };
 
 struct init {
     struct plan plan;
-    int locked_userns; /* of INIT_NET_ADMIN, which makes it first: to be entered; else -1 */
-    int inner_pidfd;   /* the inner PID 1: until the main process is started it waits for orders */
+    int locked_userns; /* with INIT_NET_ADMIN: made first, entered later; else -1 */
+    int inner_pidfd; /* the inner PID 1, which waits for orders until the main process is started */
     pid_t inner_pid;
-    int inner_sock; /* SEQPACKET to it; -1 once it has become the main process */
-    int pts_fd;     /* O_PATH of our devpts instance */
-    int null_fd;    /* O_RDWR of our null device */
+    int inner_sock; /* SEQPACKET socket to it; -1 once it is the main process */
+    int pts_fd;     /* O_PATH of the sandbox's devpts */
+    int null_fd;    /* O_RDWR of the sandbox's null device */
     struct guard guard;
 };
 
@@ -62,11 +62,15 @@ int plan_check(struct plan *plan, const void *data, size_t size);
 /* Waits for the plan and its descriptors, maps and checks it; every count and offset of it is
  * checked here, once. Fails with INIT_STAGE_PLAN. */
 void plan_load(struct plan *plan);
-/* Installs the launcher's seccomp floor on this process, and so on all that it starts. 0, with
- * SECCOMP_FILTER_FLAG_NEW_LISTENER a descriptor, or -errno. */
+/*
+ * Installs the launcher's seccomp baseline on this process; all its children inherit it. Returns 0,
+ * with SECCOMP_FILTER_FLAG_NEW_LISTENER a descriptor, or -errno.
+ */
 int plan_install_baseline(const struct plan *plan, unsigned flags);
-/* As plan_install_baseline, where there can be no listener: the calls that it would decide are
- * refused (EPERM), on every mount. */
+/*
+ * As plan_install_baseline, for a kernel or host without a listener. Calls that init would decide
+ * are then refused (EPERM) on every mount.
+ */
 int plan_install_baseline_alone(const struct plan *plan);
 /*
  * Takes from the bounding set what the policy does not grant, and empties the ambient set, once for
@@ -101,7 +105,7 @@ void setup_lock(struct init *init);
  * can change, afterwards. */
 void setup_confine(struct init *init);
 
-/* Starts, reaps, signals; returns never. */
+/* Serves requests, and starts, signals and reaps processes. Never returns. */
 _Noreturn void loop_run(struct init *init);
 
 /* exec.c: one process */
@@ -122,7 +126,7 @@ struct exec_start {
     size_t request_size;
     int program_fd;           /* what to execute instead of argv[0], or -1 */
     int stdio[3];             /* the child's ends */
-    int status_fd;            /* where {step, errno} goes when it fails; closed by execve */
+    int status_fd;            /* {step, errno} is written to it on failure; closed by execve */
     uint32_t flags;           /* enum imsg_flags */
     struct exec_arena *arena; /* NULL: the child's memory is its own, and it makes one */
 };
@@ -162,15 +166,17 @@ _Noreturn void exec_child(const struct plan *plan, const struct exec_start *star
 int init_write_maps(int proc);
 
 /* inner.c: the inner PID 1 */
-/* Clones it; sets inner_* of init. */
+/* Clones the inner PID 1; sets inner_* of init. */
 void inner_start(struct init *init);
-/* Receives the /proc mount it has made. */
+/* Receives the /proc mount that the inner PID 1 has made. */
 int inner_take_proc(const struct init *init);
-/* Tells it to enter the namespaces of init, and waits until it has. */
+/* Has the inner PID 1 enter init's namespaces, and waits until it has. */
 void inner_lock(const struct init *init);
 
-/* Makes it the main process. The caller closes its copies of the descriptors; inner_sock is gone
- * afterwards. */
+/*
+ * Turns the inner PID 1 into the main process. The caller closes its copies of the descriptors;
+ * inner_sock is closed afterwards.
+ */
 int inner_run(struct init *init, const struct exec_start *start);
 
 /* wire.c: SEQPACKET with descriptors. */

@@ -69,9 +69,9 @@ static int inner_enter_lock(const struct plan *plan, const struct leader *init)
 }
 
 /*
- * All that the reaper may still do. Processes inside may be root and write to its memory, and it
- * has not got the policy's filter, which may not let it reap: so it has one of its own, under which
- * there is nothing to be had by being it.
+ * Installs a filter that allows only what the reaper needs. Processes inside may be root and write
+ * to its memory. The policy's filter is not used, since it may forbid reaping. So to control the
+ * reaper gains an attacker nothing.
  */
 static int reaper_confine(void)
 {
@@ -139,7 +139,10 @@ static _Noreturn void inner_main(const struct plan *plan, int sock, const struct
             _exit(1);
         if (msg.type == INNER_LOCK) {
             r = inner_enter_lock(plan, init);
-            /* Both lead out of the sandbox: gone before anything of the user's runs. */
+            /*
+             * Both fds lead out of the sandbox, so they are closed before a process of the user
+             * runs.
+             */
             (void)close(init->pidfd);
             if (init->proc >= 0)
                 (void)close(init->proc);

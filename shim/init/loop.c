@@ -254,7 +254,7 @@ static int64_t now_ms(void)
     return (int64_t)t.tv_sec * 1000 + t.tv_nsec / 1000000;
 }
 
-/* Also after the exec's end: what it left running in its leaf is still its own. */
+/* Also after the exec's end: processes that it has left running stay in its cgroup. */
 static void slot_kill_all(struct slot *s, int signo)
 {
     if (exec_cgroup_kill(s) == 0 || s->state == SLOT_ENDED)
@@ -398,14 +398,14 @@ static void on_message(struct loop *l, const struct imsg *msg, int *fds, int cou
         loop_list(l);
         break;
     default:
-        break; /* nothing that this version knows */
+        break; /* unknown to this version */
     }
 }
 
 static void loop_lose_control(struct loop *l)
 {
     if (l->table.init->plan.header->flags & PLAN_ATTACHED)
-        _exit(0); /* and with us the whole sandbox */
+        _exit(0); /* the exit of init ends the whole sandbox */
     watch_set(&l->table, l->control, &l->control_watched, -1, 0);
     (void)close(l->control);
     l->control = -1;
@@ -492,7 +492,7 @@ static void loop_open(struct loop *l, struct init *init)
     l->control = PLAN_CONTROL_FD;
     l->listen = (h->flags & PLAN_LISTEN) ? PLAN_FD_OPS + (int)h->fd_count - 1 : -1;
     l->list_at = NOT_LISTING;
-    /* Here, so that the credentials which a peer sees are ours. */
+    /* listen(2) is called here, so that a peer sees init's credentials. */
     if (l->listen >= 0 && listen(l->listen, LISTEN_BACKLOG) < 0)
         init_fail(INIT_STAGE_LOOP, 0, errno);
     (void)fcntl(l->control, F_SETFL, O_NONBLOCK);
@@ -500,7 +500,7 @@ static void loop_open(struct loop *l, struct init *init)
     (void)sigaddset(&child, SIGCHLD);
     l->signal_fd = signalfd(-1, &child, SFD_CLOEXEC | SFD_NONBLOCK);
     if (l->signal_fd < 0)
-        init_fail(INIT_STAGE_LOOP, 0, errno); /* no death would be noticed */
+        init_fail(INIT_STAGE_LOOP, 0, errno); /* without it no exit would be noticed */
     r = loop_open_epoll(l);
     if (r < 0)
         init_fail(INIT_STAGE_LOOP, 0, -r);
@@ -513,7 +513,7 @@ static void on_slot_event(struct loop *l, uint64_t data, uint32_t events)
     const enum about about = (enum about)(data & 15);
 
     if (s->serial != (uint32_t)(data >> 32))
-        return; /* another one's by now */
+        return; /* the slot has another exec by now */
     if (about == ABOUT_STATUS) {
         if (s->state == SLOT_STARTING)
             on_status_pipe(l, s);

@@ -17,8 +17,10 @@ static void main_default_signals(void)
         (void)sys_signal_default(sig); /* KILL and STOP refuse */
 }
 
-/* Besides 0 to 2 nothing is inherited but the socket and the pipe for stages: what the launcher
- * forgot to close must not get in. */
+/*
+ * init keeps fds 0 to 2, the socket and the pipe for stages. It closes all others, which the
+ * launcher may have forgotten to close.
+ */
 static void main_adopt_descriptors(void)
 {
     if (sys_close_range(PLAN_STAGE_FD + 1, ~0U, 0) < 0 ||
@@ -54,7 +56,7 @@ int main(int argc, char **argv)
     if (prctl(PR_SET_DUMPABLE, 0, 0, 0, 0) < 0)
         init_fail(INIT_STAGE_PLAN, 0, errno);
 
-    (void)umask(022); /* not that of rind's caller */
+    (void)umask(022); /* replaces the umask of rind's caller */
     main_adopt_descriptors();
     setup_namespaces(&init, main_net_of(argc > 1 ? argv[1] : NULL));
     plan_load(&init.plan);

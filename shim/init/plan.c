@@ -73,7 +73,7 @@ static bool plan_counts_ok(const struct plan_header *h)
            h->guard_count <= PLAN_FILTER_MAX && h->policy_count <= PLAN_FILTER_MAX;
 }
 
-/* Whole or not at all: with these capabilities inside there would be none. */
+/* A guard with these capabilities inside would protect nothing, so the plan is refused. */
 static bool plan_guard_ok(const struct plan_header *h)
 {
     const uint64_t never =
@@ -93,7 +93,7 @@ int plan_check(struct plan *p, const void *data, size_t size)
         return -EPROTO;
     if (!plan_counts_ok(h))
         return -E2BIG;
-    /* No sandbox without a floor, whatever else. */
+    /* A plan without a seccomp baseline is refused. */
     if (h->baseline_count == 0 || h->strings_size == 0 || !plan_guard_ok(h))
         return -EPROTO;
     if (!plan_holds(h, h->ops, h->op_count, sizeof(struct plan_op)) ||
@@ -136,7 +136,7 @@ static uint32_t plan_receive(void)
         n = recvmsg(PLAN_CONTROL_FD, &hdr, MSG_CMSG_CLOEXEC);
     while (n < 0 && errno == EINTR);
     if (n != (ssize_t)sizeof(msg) || msg.magic != IMSG_MAGIC || msg.type != IMSG_GO)
-        _exit(1); /* the launcher is gone, or is not ours */
+        _exit(1); /* the launcher has exited, or the peer is no launcher */
     c = CMSG_FIRSTHDR(&hdr);
     if (c == NULL || c->cmsg_level != SOL_SOCKET || c->cmsg_type != SCM_RIGHTS ||
         (hdr.msg_flags & MSG_CTRUNC) != 0)
@@ -205,7 +205,7 @@ int plan_drop_capabilities(const struct plan *p)
             continue;
         if (prctl(PR_CAPBSET_DROP, cap, 0, 0, 0) < 0) {
             if (errno == EINVAL)
-                break; /* past the last one that this kernel knows */
+                break; /* past the kernel's last capability */
             return -errno;
         }
     }

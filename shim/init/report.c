@@ -37,7 +37,7 @@ void init_tell(enum init_stage stage)
 
 void init_ready(void)
 {
-    /* A launcher that is gone by now has never heard of us. */
+    /* If the launcher has exited by now, no process knows this init. */
     if (report_send(IMSG_READY, INIT_STAGE_LOOP, 0, 0) < 0)
         _exit(1);
     (void)close(PLAN_STAGE_FD);
