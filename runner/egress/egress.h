@@ -1,10 +1,10 @@
 #pragma once
 
 /*
- * Controls the outgoing traffic of a sandbox. It is opened before any process of the sandbox runs
- * (if spec->egress is set), can be changed while the sandbox runs, and is closed with the sandbox.
- * The engine is gateway/egress.h; the launcher makes the sockets. The rules are part of the spec
- * and saved with it. Runs in the supervisor's event loop.
+ * Controls the outgoing traffic of a sandbox. It is opened before any process of the sandbox runs,
+ * if spec->egress is set. It can change while the sandbox runs, and is closed with the sandbox. The
+ * engine is gateway/egress.h; the launcher makes the sockets. The rules are part of the spec and
+ * saved with it. Runs in the supervisor's event loop.
  *
  * If the supervisor dies, outgoing connections are refused until the next supervisor has reattached
  * to the sandbox.

@@ -49,7 +49,7 @@ static void sandbox_answer_not_run(struct sandbox *s)
     (void)err_set(&err, -ECANCELED, "sandbox %s was stopped before it was started",
                   sandbox_name(s));
     waiters_answer(&s->waiters.started, err.code, &err);
-    if (s->exit.has) { /* of an earlier run; a later request gets the same answer */
+    if (s->exit.has) { /* an earlier run has ended; a later request gets the same answer */
         waiters_answer(&s->waiters.run_over, s->exit.code, NULL);
         return;
     }

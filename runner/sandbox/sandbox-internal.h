@@ -133,7 +133,7 @@ struct sandbox_part_data {
     struct exposure *exposures;        /* owned, by port */
     struct published_ports *published; /* owned; NULL = never opened (publish.c) */
     struct fwd *fwd;                   /* owned; NULL = never opened */
-    struct net_sockets *net_sockets;   /* owned; NULL = never asked for */
+    struct net_sockets *net_sockets;   /* owned; NULL = none requested yet */
     struct {
         struct sandbox_egress *open;  /* owned; NULL = outgoing traffic is not controlled */
         struct egress_change *change; /* a change that waits for the launcher */

@@ -1,6 +1,6 @@
 /*
- * What all modules of a sandbox use: its state, which only events change, along the table of
- * sandbox-states.c; its reference count; its record on disk; its requests to the launcher.
+ * Functions that all modules of a sandbox use. They change its state, by events along the table of
+ * sandbox-states.c. They count references, save the sandbox, and send its requests to the launcher.
  */
 #include <errno.h>
 #include <stdlib.h>

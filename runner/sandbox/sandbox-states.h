@@ -43,7 +43,7 @@ enum sandbox_event {
     EV_MAIN_RUNS,
     EV_MAIN_FAILED,       /* execve has failed, or a step before it in init */
     EV_START_FAILED,      /* failed before the main process; nothing of the sandbox runs */
-    EV_START_FAILED_LATE, /* the same, and the end of init is under way */
+    EV_START_FAILED_LATE, /* as EV_START_FAILED, while init is being ended */
     /* The freezer. */
     EV_FROZEN,
     EV_THAWED,
@@ -55,7 +55,7 @@ enum sandbox_event {
     EV_RELEASE_FAILED,   /* the launcher could not remove all of its files */
     EV_RELEASE_NOT_SENT, /* the request could not be sent to the launcher */
     EV_FORGOTTEN,        /* the sandbox leaves the registry */
-    /* What a new supervisor finds, after it has loaded the state from state.json. */
+    /* Findings of a new supervisor, after it has loaded the state from state.json. */
     EV_FOUND_CREATED,
     EV_FOUND_STARTING,
     EV_FOUND_RUNNING,

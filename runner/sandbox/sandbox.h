@@ -35,7 +35,7 @@ int sandbox_create(struct supervisor *sup, struct spec *spec, const struct calle
  * NULL: none.
  */
 struct sandbox *sandbox_find(struct supervisor *sup, const char *id_or_name);
-/* The same, with a reason: -ENOENT, or -ENOTUNIQ for a prefix of several ids. */
+/* As sandbox_find, with a reason: -ENOENT, or -ENOTUNIQ for a prefix of several ids. */
 int sandbox_lookup(struct supervisor *sup, const char *id_or_name, struct sandbox **ret,
                    struct err *err);
 /* Reference count, for callers that use a sandbox after it may have been removed. */
@@ -57,7 +57,7 @@ int sandbox_stop(struct sandbox *s, int64_t timeout_ms, sandbox_cb cb, void *dat
 int sandbox_restart(struct sandbox *s, int64_t timeout_ms, sandbox_cb cb, void *data,
                     struct err *err);
 /*
- * The same, with this signal for this stop; 0 = the spec's. A later supervisor that continues the
+ * As above, with this signal for this stop; 0 = the spec's. A later supervisor that continues the
  * stop uses the spec's signal.
  */
 int sandbox_stop_by(struct sandbox *s, int signo, int64_t timeout_ms, sandbox_cb cb, void *data,

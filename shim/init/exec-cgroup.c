@@ -150,8 +150,8 @@ void exec_cgroup_release(struct table *t, struct slot *s)
 
     /*
      * An exec cgroup that was killed is not used again. The kernel (6.18) counts the kills of a
-     * cgroup. It compares the counts of the forking process's cgroup and of the target, so each
-     * process cloned into this one later would be killed at once.
+     * cgroup, and compares the counts of the forking process's cgroup and of the target. So each
+     * process that is cloned into this one later would be killed at once.
      *
      * rmdir fails while background children of the exec run; the launcher then removes the cgroup
      * with the sandbox.

@@ -36,14 +36,14 @@ enum slot_tell {
 
 struct slot {
     uint64_t id;
-    uint32_t serial; /* tells events of this use of the slot from those of an earlier one */
+    uint32_t serial; /* distinguishes this use of the slot from earlier ones in events */
     pid_t pid;
     enum slot_state state;
     unsigned tell;
     uint32_t flags; /* enum imsg_flags of its EXEC */
     int status_fd;
     int status_watched;
-    int64_t deadline;            /* ms of CLOCK_MONOTONIC at which it is killed; 0 = none */
+    int64_t deadline;            /* CLOCK_MONOTONIC ms at which it is killed; 0 = none */
     int status;                  /* of wait(2) */
     struct exec_failure failure; /* when TELL_FAILED */
     struct stdio_relay relays[RELAY_STREAMS];
@@ -54,9 +54,9 @@ struct slot {
     int16_t log;               /* index of its streams, or -1 */
 };
 
-/* A stream that is logged. */
+/* A logged stream. */
 struct log {
-    int pipe; /* -1 = at its end */
+    int pipe; /* -1 = the stream has ended */
     int segments[2];
     unsigned current;
     uint64_t start;   /* logical offset at which the current segment begins */
@@ -88,8 +88,8 @@ struct spawn_vm {
 
 struct table {
     struct init *init;
-    int epoll;       /* owned; all that the loop waits for */
-    uint32_t serial; /* of the slot that was taken last */
+    int epoll;       /* owned; everything that the loop waits for */
+    uint32_t serial; /* serial number of the slot that was taken last */
     struct spawn_vm spawn_vm;
     struct exec_cgroup_pool exec_cgroups[EXEC_CGROUP_KINDS];
     uint32_t exec_cgroup_last; /* last number of an exec cgroup */
@@ -104,14 +104,14 @@ struct table {
 void table_init(struct table *t, struct init *init);
 struct slot *table_find(struct table *t, uint64_t id);
 struct slot *table_by_pid(struct table *t, pid_t pid);
-/* A free slot, or NULL. */
+/* Returns a free slot, or NULL. */
 struct slot *table_take(struct table *t);
-/* Closes all that it has and frees it. */
+/* Closes every fd of the slot and frees it. */
 void table_release(struct table *t, struct slot *s);
-/* Begin and end to wait for its status pipe. */
+/* Begin and end the wait for its status pipe. */
 void slot_watch_status(struct table *t, struct slot *s);
 void slot_close_status(struct table *t, struct slot *s);
-/* Whether all of its relays are closed. */
+/* True if all of its relays are closed. */
 bool slot_is_quiet(const struct slot *s);
 
 /*
@@ -142,16 +142,18 @@ int spawn_vm_clone(struct spawn_vm *w, const struct plan *plan, const struct exe
 /* Called when the process has left init's memory: after its execve or its death. */
 void spawn_vm_left(struct spawn_vm *w);
 
-/* start.c: begins an exec from its message and descriptors (init-msg.h); those that it takes are -1
- * afterwards. 0, or the step that failed with *ret_error. */
+/*
+ * start.c: begins an exec from its message and descriptors (init-msg.h); descriptors that it takes
+ * become -1. Returns 0, or the step that failed with *ret_error.
+ */
 enum exec_step start_exec(struct table *t, struct slot *s, const struct imsg *msg, int *fds,
                           int fd_count, int *ret_error);
 
 /* log.c */
 int log_open(struct log *log, int pipe_fd, const int segments[2], uint32_t size);
-/* Moves what is there; returns false at the end of the stream. */
+/* Moves all present bytes; returns false at the end of the stream. */
 bool log_move(struct log *log);
-/* Bytes that the stream has had so far, dropped ones included. */
+/* Returns the bytes of the stream so far, dropped ones included. */
 static inline uint64_t log_total(const struct log *log)
 {
     return log->start + log->used + log->dropped;

@@ -1,7 +1,7 @@
 /*
- * The inner PID 1: a copy of init in the inner pid namespace. It makes that namespace's /proc,
- * follows init into the locked namespaces, and then waits to become the main process by execve, or
- * to be the reaper.
+ * The inner PID 1: a copy of init in the inner pid namespace. It mounts that namespace's /proc and
+ * follows init into the locked namespaces. Then it waits to become the main process by execve, or
+ * the reaper.
  */
 #include <errno.h>
 #include <fcntl.h>
@@ -123,7 +123,7 @@ static _Noreturn void inner_main(const struct plan *plan, int sock, const struct
     struct inner_wire msg;
     int fds[5], fd_count, proc, r;
 
-    (void)prctl(PR_SET_DUMPABLE, 0, 0, 0, 0); /* as exec_child */
+    (void)prctl(PR_SET_DUMPABLE, 0, 0, 0, 0); /* not dumpable, as in exec_child */
     /* If init dies, the kernel kills this process, too: its pid namespace is a child of init's. */
     proc = inner_make_proc();
     r = inner_send(sock, INNER_PROC, proc < 0 ? -proc : 0, &proc, proc >= 0);
@@ -148,7 +148,7 @@ static _Noreturn void inner_main(const struct plan *plan, int sock, const struct
                 (void)close(init->proc);
             (void)inner_send(sock, INNER_LOCKED, -r, NULL, 0);
         } else if (msg.type == INNER_REAP) {
-            /* Also 0 to 2, which are the host's null device. */
+            /* Also closes 0 to 2, which are the host's null device. */
             (void)sys_close_range(0, ~0U, 0);
             if (reaper_confine() < 0)
                 _exit(1);
@@ -230,7 +230,7 @@ static int inner_expect(const struct init *init, enum inner_msg type, int *fds, 
     if (n < 0)
         return n;
     if (n == 0)
-        return -ECHILD; /* it was killed: for memory, most likely */
+        return -ECHILD; /* it was killed, most likely by the OOM killer */
     if (n != (int)sizeof(msg) || msg.type != (int32_t)type)
         return -EPROTO;
     return -msg.error;

@@ -13,8 +13,10 @@
 #include "init/init.h"
 #include "proto/syscalls.h"
 
-/* The launcher wrote the plan and sealed it; this catches a launcher and an init that do not fit
- * together, and our own bugs. */
+/*
+ * The launcher wrote the plan and sealed it. The checks find a launcher and an init of different
+ * versions, and bugs.
+ */
 
 static bool plan_holds(const struct plan_header *h, uint32_t offset, uint64_t count, uint64_t size)
 {
@@ -27,7 +29,7 @@ static bool plan_string_ok(const struct plan_header *h, uint32_t offset)
     return offset < h->strings_size;
 }
 
-/* Which operations need a descriptor; all others must have none. */
+/* Checks that exactly the operations that need a descriptor have one. */
 static bool plan_fd_ok(const struct plan_header *h, const struct plan_op *op)
 {
     if (op->type == PLAN_OP_ROOT || op->type == PLAN_OP_ATTACH || op->type == PLAN_OP_MASK ||
@@ -113,8 +115,10 @@ int plan_check(struct plan *p, const void *data, size_t size)
     return plan_string_ok(h, h->hostname) && plan_ops_ok(p) && plan_rlimits_ok(p) ? 0 : -EPROTO;
 }
 
-/* The descriptors take the lowest free numbers in order: PLAN_FD, PLAN_LEASE_FD, … Returns how many
- * belong to operations. */
+/*
+ * Receives the descriptors, which take the lowest free numbers in order: PLAN_FD, PLAN_LEASE_FD, …
+ * Returns how many belong to operations.
+ */
 static uint32_t plan_receive(void)
 {
     static union {
