@@ -29,11 +29,10 @@ struct supervisor_config {
     const char *tree;              /* borrowed; see supervisor_tree */
     struct ready_policy *policies; /* taken */
     struct supervisor_limits limits;
-    const struct proxy_config
-        *proxy;                   /* configuration of the gateway; borrowed; NULL = the defaults */
-    struct preview_front front;   /* where the gateway listens */
-    void (*on_ready)(void *data); /* every reattach is complete */
-    void (*on_gone)(void *data);  /* the launcher has exited: no request can succeed */
+    const struct proxy_config *proxy; /* the gateway's; borrowed; NULL = the defaults */
+    struct preview_front front;       /* where the gateway listens */
+    void (*on_ready)(void *data);     /* every reattach is complete */
+    void (*on_gone)(void *data);      /* the launcher has exited: no request can succeed */
     void *data;
 };
 /* Creates a supervisor and begins to reattach. on_ready follows from the loop. */

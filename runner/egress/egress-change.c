@@ -223,8 +223,7 @@ static void on_removed(void *data, int r, const struct launch_reply *reply, int 
     if (r == 0 && s->parts.egress.open != NULL)
         egress_close(s);
     else if (r < 0 && r != -ECANCELED && s->parts.egress.open != NULL)
-        egress_set_table(s, s->parts.egress.open->lets_out, NULL,
-                         NULL); /* restores the table, or stops the sandbox */
+        egress_set_table(s, s->parts.egress.open->lets_out, NULL, NULL); /* undo, or stop s */
     else if (r < 0 && lives(s))
         sandbox_end_init(s); /* the rules stay, but there are no listeners, and perhaps no table */
     end_change(s, r, err);

@@ -395,7 +395,7 @@ void exec_tell_owner(struct exec *e)
     if (e->state != EXEC_ENDED || e->owner_told || e->owner.exited == NULL)
         return;
     if (e->unread && exec_is_attached(e))
-        return; /* exec_output_read calls this again */
+        return; /* called again after exec_output_read */
     e->owner_told = true;
     e->owner.exited(e->owner_data, e);
 }

@@ -279,8 +279,7 @@ static int client_enqueue(struct launcher_client *c, const struct buf *request, 
     *p = (struct pending){.client = FD_NONE, .cb = cb, .data = data};
     p->request = memfd_sealed("rind-request", request->data, request->len);
     r = p->request;
-    if (r >= 0 &&
-        client_fd >= 0) { /* duplicated: the connection may be closed before the request is sent */
+    if (r >= 0 && client_fd >= 0) { /* the connection may be closed before the send */
         p->client = fcntl(client_fd, F_DUPFD_CLOEXEC, 3);
         r = p->client < 0 ? -errno : r;
     }

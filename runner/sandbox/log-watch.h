@@ -14,8 +14,7 @@ enum { LOG_WATCH_FILES = 4 };
 
 /* A watcher of the files of one log. Embedded; zeroed before the first use. */
 struct log_watched {
-    void (*on_change)(
-        struct log_watched *w); /* called from the loop; may stop this watcher or others */
+    void (*on_change)(struct log_watched *w); /* from the loop; may stop any watcher */
     int wds[LOG_WATCH_FILES];
     struct log_watched *next;
     bool active;

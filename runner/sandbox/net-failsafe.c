@@ -86,8 +86,7 @@ static void on_poll_closed(uv_handle_t *h)
 
     (void)close(w->fd);
     if (w->asking)
-        w->fd =
-            FD_NONE; /* the pending reply comes when the launcher's socket is closed, and frees w */
+        w->fd = FD_NONE; /* the pending reply frees w, when the launcher's socket is closed */
     else
         free(w);
 }

@@ -36,8 +36,7 @@ enum {
     LIST_WAIT_MS = 10000, /* time for init to list its execs */
     RETRY_MS = 25, /* the wait between tries while init does not listen yet, or is about to end */
     RETRIES_MAX = 400,
-    COME_BACK_MS =
-        10000, /* time for the client of a main process that ended while no supervisor ran */
+    COME_BACK_MS = 10000, /* for the client of a main process that ended without supervisor */
 };
 
 /* ---- what init says ---- */
@@ -170,8 +169,7 @@ static void adoption_list_end(struct sandbox *s)
         sandbox_parts_main_runs(s, s->run.main, true);
     if (s->run.main == NULL || exec_get_state(s->run.main) != EXEC_ENDED) {
         sandbox_goes_on(s);
-        if (s->state ==
-            SANDBOX_STOPPED) /* its init is a helper, or belongs to a restart that was cut off */
+        if (s->state == SANDBOX_STOPPED) /* a helper init, or a restart was cut off */
             adoption_restart(s);
         return;
     }

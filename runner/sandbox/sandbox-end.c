@@ -259,8 +259,7 @@ void sandbox_end_init(struct sandbox *s)
 
     if (s->init == INIT_ENDING)
         return;
-    sandbox_set_init(
-        s, INIT_ENDING); /* first, because the ends of execs below call this function again */
+    sandbox_set_init(s, INIT_ENDING); /* first: ends of execs below call this again */
     (void)sandbox_set_state(s, EV_INIT_ENDS);
     s->end.tries = 0;
     (void)uv_timer_stop(&s->timer);

@@ -104,9 +104,8 @@ struct sandbox_end {
 };
 
 struct sandbox_net {
-    struct net_place place; /* valid while an init runs */
-    char owner[LAUNCH_ID_MAX +
-               1];    /* id that the network was made for: this sandbox's or another's */
+    struct net_place place;        /* valid while an init runs */
+    char owner[LAUNCH_ID_MAX + 1]; /* id that the network was made for, perhaps another's */
     char closed[192]; /* reason why its link is down; "": the link is up (net-failsafe.c) */
 };
 

@@ -15,8 +15,7 @@
 
 enum {
     RESTART_HEALTHY_MS = 10000, /* a run this long resets the backoff */
-    STRAGGLERS_MS =
-        1000, /* time for other processes to end after the main process; then init is killed */
+    STRAGGLERS_MS = 1000,       /* for other processes to end after the main process */
 };
 
 static void on_main_exited(void *data, struct exec *e);
@@ -120,8 +119,7 @@ static void on_main_failed(void *data, struct exec *e, const struct err *err, in
     (void)snprintf(s->error, sizeof(s->error), "%s", err->msg);
     s->run.wanted = false;
     s->restart.due = false;
-    s->start.failure =
-        err->code; /* waiters for the start are answered when the sandbox is stopped */
+    s->start.failure = err->code; /* waiters are answered when it is stopped */
     (void)sandbox_set_state(s, EV_MAIN_FAILED);
     sandbox_save_state(s);
     sandbox_answer_exit(s);
@@ -242,8 +240,7 @@ static void on_main_ready(struct sandbox *s, int r, const struct err *err)
     else if (s->state == SANDBOX_STARTING && s->init != INIT_ENDING)
         sandbox_main_not_started(s, r, err);
     else
-        waiters_answer(&s->waiters.started, -ECANCELED,
-                       err); /* the sandbox was stopped meanwhile */
+        waiters_answer(&s->waiters.started, -ECANCELED, err); /* stopped meanwhile */
 }
 
 void sandbox_start_main(struct sandbox *s)

@@ -118,14 +118,14 @@ void sandbox_begin_removal(struct sandbox *s)
 
     (void)uv_timer_stop(&s->idle);
     if (s->channel != NULL || s->init == INIT_ENDING) {
-        sandbox_end_init(s); /* sandbox_stopped calls this function again */
+        sandbox_end_init(s); /* this function is called again after that */
         return;
     }
     (void)uv_timer_stop(&s->timer);
     if (sandbox_end_dependents(s))
-        return; /* sandbox_dependent_settled calls this function again */
+        return; /* sandbox_dependent_settled calls this again */
     if (s->init == INIT_UNKNOWN && sandbox_end_unknown(s))
-        return; /* sandbox_stopped calls this function again */
+        return; /* this function is called again after that */
     if (s->end.releasing)
         return;
     s->end.releasing = sandbox_send_verb(s, LAUNCH_RELEASE, on_release_reply, &err) == 0;

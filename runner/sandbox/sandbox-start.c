@@ -221,8 +221,7 @@ static void on_start_reply(void *data, int r, const struct launch_reply *reply, 
     struct sandbox *s = data;
     struct err own = ERR_NONE;
 
-    s->net.closed[0] =
-        '\0'; /* the net namespace is new, as a rule; else the launcher reports again */
+    s->net.closed[0] = '\0'; /* usually a new net namespace; else it is reported again */
     if (r < 0) {
         if (reply != NULL && reply->remains != 0)
             sandbox_end_init(s); /* its processes are still ending */

@@ -104,8 +104,7 @@ int sandbox_start(struct sandbox *s, sandbox_cb cb, void *data, struct err *err)
     s->restart.failures = 0;
     s->run.wanted = true;
     if (s->channel != NULL) {
-        if (s->start.walk.stage ==
-            STAGE_NONE) /* otherwise on_init_ready does it when the parts are ready */
+        if (s->start.walk.stage == STAGE_NONE) /* else on_init_ready does it */
             sandbox_start_main(s);
         return 0;
     }

@@ -37,13 +37,12 @@ struct supervisor {
     struct net_failsafe *closed; /* owned; NULL until a sandbox has a network */
     struct gateway *gateway;
     struct images *images;
-    struct volumes *volumes;       /* owned */
-    struct networks *networks;     /* owned */
-    struct egress_service *egress; /* owned; NULL until a sandbox needs it */
-    struct preview_front front;    /* where the gateway listens, for preview URLs */
-    const struct publish_screen
-        *screen;                      /* inspects clients of published ports; borrowed, or NULL */
-    const struct sandbox_part *parts; /* borrowed; NULL = none */
+    struct volumes *volumes;             /* owned */
+    struct networks *networks;           /* owned */
+    struct egress_service *egress;       /* owned; NULL until a sandbox needs it */
+    struct preview_front front;          /* where the gateway listens, for preview URLs */
+    const struct publish_screen *screen; /* inspects clients of ports; borrowed, or NULL */
+    const struct sandbox_part *parts;    /* borrowed; NULL = none */
     struct ready_policy *policies;
     struct supervisor_limits limits;
     struct sandbox *sandboxes, **sandboxes_end; /* in the order of creation */

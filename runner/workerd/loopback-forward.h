@@ -20,9 +20,8 @@ struct err;
 struct sandbox;
 
 enum {
-    LOOPBACK_FORWARD_PORT_MIN = 1024, /* lower ports belong to services of the host */
-    LOOPBACK_FORWARD_OPENING_MS =
-        2000, /* waits that long for the socket of an earlier supervisor to close */
+    LOOPBACK_FORWARD_PORT_MIN = 1024,   /* lower ports belong to services of the host */
+    LOOPBACK_FORWARD_OPENING_MS = 2000, /* wait for an earlier supervisor's socket to close */
 };
 
 /* r < 0: the forward is unchanged, or does not exist; err says why. */

@@ -89,8 +89,7 @@ static int arena_open(struct exec_child *e)
             MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
     if (r < 0 && r > -4096)
         return raw_error(r);
-    (void)RAW(SYS_madvise, r, EXEC_ARENA_SIZE,
-              MADV_NOHUGEPAGE); /* a huge page would be zeroed for a few bytes */
+    (void)RAW(SYS_madvise, r, EXEC_ARENA_SIZE, MADV_NOHUGEPAGE); /* avoids zeroing a huge page */
     e->own_arena.base = (unsigned char *)r;
     e->arena = &e->own_arena;
     return 0;
@@ -316,8 +315,7 @@ static int step_own_stdio(struct exec_child *e)
     int first = (e->start->flags & (IMSG_STDIN | IMSG_TTY)) != 0 ? 0 : 1;
 
     for (int i = first; i < 3 && e->who.uid != 0; i++)
-        (void)RAW(SYS_fchown, i, (long)e->who.uid,
-                  -1); /* succeeds for init's own pipes only; others stay unchanged */
+        (void)RAW(SYS_fchown, i, (long)e->who.uid, -1); /* fails for other fds */
     return 0;
 }
 

@@ -31,8 +31,7 @@ enum {
     GUARD_OTHERS_MAX = 512,
     GUARD_BROKERS_MAX = 32,
     GUARD_WAITING_MAX = 256, /* calls that wait for a broker; further ones get EAGAIN */
-    GUARD_BROKER_MS =
-        5000, /* time limit of a broker: a file system of the sandbox may never answer */
+    GUARD_BROKER_MS = 5000,  /* time limit of a broker: a file system may never answer */
     GUARD_WAIT_MS = 20000,
 };
 

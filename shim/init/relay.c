@@ -217,8 +217,7 @@ static enum moved relay_move_output(struct stdio_relay *r)
             return MOVED_END;
         if (fd_is_ready(r->inner, POLLIN))
             return MOVED_NO_ROOM;
-        return r->ended ? MOVED_END
-                        : MOVED_ALL; /* if ended, a process inside has read its own pipe */
+        return r->ended ? MOVED_END : MOVED_ALL; /* ended: a process inside read its own pipe */
     }
     return MOVED_SOME;
 }
