@@ -1,8 +1,8 @@
 /*
- * The reattach of a new supervisor to every sandbox on disk. A live init is asked for its execs
- * (LIST). A sandbox without an init becomes stopped. A sandbox whose files cannot be read becomes
- * broken, and does not affect the others. A sandbox whose creation or removal was cut off is an
- * orphan (orphans.c), and so is an id that only the launcher knows; its name is free.
+ * The reattach of a new supervisor to every sandbox on disk. A live init gets a LIST request for
+ * its execs. A sandbox without an init becomes stopped. A sandbox whose files cannot be read
+ * becomes broken, and does not affect the others. A sandbox whose creation or removal was cut off
+ * is an orphan (orphans.c). So is an id that only the launcher knows; its name is free.
  *
  * The files on disk say what clients wanted; only init and the launcher know what runs. Every reply
  * of an init has a deadline, because a compromised init must not delay the other sandboxes.

@@ -434,7 +434,7 @@ static int op_root_ro(struct setup_builder *b, const struct plan_op *op)
 
 /*
  * Attaches a mount that is not needed any more, so that it ends together with the old root. The end
- * of a detached mount waits for an RCU grace period of its own; the old root and all mounts in it
+ * of a detached mount waits for an RCU grace period of its own. The old root and all mounts in it
  * wait for one together. /proc is the mount point, because it exists: the inner PID 1 was started
  * with fds from there. The mounts lie on top of each other. Each is made private, because a mount
  * that is shared with the host would show the next one there. If the kernel refuses, the start is
