@@ -1,7 +1,9 @@
 #pragma once
 
-/* The composition root of a daemon: makes what all sandboxes share, gives their code the table of
- * parts, and takes up what an earlier supervisor has left. */
+/*
+ * The composition root of a daemon. Creates the objects that all sandboxes share, gives their code
+ * the table of parts, and reattaches to the sandboxes of an earlier supervisor.
+ */
 
 #include <stdbool.h>
 #include <stddef.h>
@@ -22,29 +24,31 @@ struct proxy_config;
 struct ready_policy;
 struct supervisor_config {
     uv_loop_t *loop;               /* borrowed */
-    int launcher;                  /* SEQPACKET to the launcher; taken */
+    int launcher;                  /* SEQPACKET socket to the launcher; taken */
     int dir_fd, shim_fd;           /* taken */
     const char *tree;              /* borrowed; see supervisor_tree */
     struct ready_policy *policies; /* taken */
     struct supervisor_limits limits;
-    const struct proxy_config *proxy; /* of the gateway; borrowed; NULL = the defaults */
+    const struct proxy_config *proxy; /* the gateway's; borrowed; NULL = the defaults */
     struct preview_front front;       /* where the gateway listens */
-    void (*on_ready)(void *data);     /* every sandbox of earlier supervisors has been taken up */
-    void (*on_gone)(void *data);      /* the launcher is gone: nothing can be done any more */
+    void (*on_ready)(void *data);     /* every reattach is complete */
+    void (*on_gone)(void *data);      /* the launcher has exited: no request can succeed */
     void *data;
 };
-/* Makes it and begins to take up what is there. */
+/* Creates a supervisor and begins to reattach. on_ready follows from the loop. */
 int supervisor_new(const struct supervisor_config *config, struct supervisor **ret,
                    struct err *err);
 /*
- * Stops every sandbox, each with its own signal and time, for a daemon that ends with them. None of
- * them counts as stopped by a client: restart policies start them again with the next supervisor.
- * True: on_ended follows from the loop. False: nothing runs, or not everything is taken up yet.
+ * Stops every sandbox, with its own stop signal and timeout, for a daemon that ends with its
+ * sandboxes. No stop counts as a client's, so restart policies apply under the next supervisor.
+ * True: on_ended is called from the loop. False: no sandbox runs, or a reattach is still pending.
  */
 bool supervisor_end_sandboxes(struct supervisor *s, void (*on_ended)(void *data), void *data);
-/* Answers requests that wait for a volume, which a disk may never give: the daemon stops. */
+/* Fails requests that wait for a volume, because the daemon stops and a disk may never answer. */
 void supervisor_end_waits(struct supervisor *s);
-/* Lets go of everything; sandboxes go on. The loop has to run until its handles are closed, then
- * supervisor_free. */
+/*
+ * Closes every handle; sandboxes run on. The caller runs the loop until the handles are closed, and
+ * then calls supervisor_free.
+ */
 void supervisor_close(struct supervisor *s);
 void supervisor_free(struct supervisor *s);

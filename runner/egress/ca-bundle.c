@@ -24,14 +24,14 @@ static const char *const variables[] = {
     "CURL_CA_BUNDLE=" CA_BUNDLE_DIR "/ca-bundle.pem",
     "GIT_SSL_CAINFO=" CA_BUNDLE_DIR "/ca-bundle.pem",
     "REQUESTS_CA_BUNDLE=" CA_BUNDLE_DIR "/ca-bundle.pem", /* Python's requests and pip */
-    "NODE_EXTRA_CA_CERTS=" CA_BUNDLE_DIR "/ca.pem",       /* beside its own */
+    "NODE_EXTRA_CA_CERTS=" CA_BUNDLE_DIR "/ca.pem",       /* added to its built-in ones */
     "JAVA_TOOL_OPTIONS=-Djavax.net.ssl.trustStore=" CA_BUNDLE_DIR
     "/cacerts.jks -Djavax.net.ssl.trustStoreType=JKS "
     "-Djavax.net.ssl.trustStorePassword=changeit",
     NULL,
 };
 
-/* Where distributions keep what they trust; the first one that is there counts. */
+/* CA bundles of distributions; the first existing one is used. */
 static const char *const bundles[] = {"/etc/ssl/certs/ca-certificates.crt",
                                       "/etc/pki/tls/certs/ca-bundle.crt", "/etc/ssl/ca-bundle.pem",
                                       "/etc/ssl/cert.pem"};
@@ -42,9 +42,9 @@ struct ca_bundle {
     struct sandbox *s; /* a reference */
     ca_bundle_cb *cb;
     struct file_op *op;
-    unsigned at; /* of bundles */
+    unsigned at; /* index into bundles */
     bool too_long;
-    struct buf bundle; /* the image's */
+    struct buf bundle; /* the image's CA bundle */
     struct buf tar;
     size_t sent;
 };
@@ -94,7 +94,7 @@ static int tar_add_file(struct buf *tar, const char *name, const char *data, siz
     (void)memset(head + 148, ' ', 8);
     head[156] = '0';
     (void)snprintf(head + 257, 6, "ustar");
-    head[263] = head[264] = '0'; /* its version */
+    head[263] = head[264] = '0'; /* ustar version "00" */
     for (size_t i = 0; i < sizeof(head); i++)
         sum += (unsigned char)head[i];
     (void)snprintf(head + 148, 8, "%06o", sum);
@@ -141,7 +141,7 @@ static void trust_feed(struct ca_bundle *t)
             n = FILES_INPUT_PAUSE;
         t->sent += n;
         if (file_op_write(t->op, t->tar.data + t->sent - n, n))
-            return; /* on_drain */
+            return; /* on_files_drain continues */
     }
     file_op_write_end(t->op);
 }
@@ -151,7 +151,7 @@ static void on_drain(void *data)
     trust_feed(data);
 }
 
-/* The directory is open. */
+/* The first DATA frame means that the destination directory is open. */
 static void on_frame(void *data, const struct frame *f)
 {
     struct ca_bundle *t = data;
@@ -203,7 +203,7 @@ static void on_read(void *data, int r, const struct err *err)
     struct err own = ERR_NONE;
 
     (void)err;
-    /* A bundle that is missing or cannot be read counts as none. */
+    /* A missing or unreadable file counts as no bundle. */
     if (r < 0 || t->too_long) {
         buf_done(&t->bundle);
         t->bundle = (struct buf)BUF_INIT(TRUSTSTORE_MAX / 2);

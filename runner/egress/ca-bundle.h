@@ -1,10 +1,10 @@
 #pragma once
 
 /*
- * The egress CA in a sandbox that asks for it ("trust" of its egress): files below /etc/rind, and
- * variables in the environment of every process that name them, for OpenSSL, curl, git, Python,
- * Node.js, Go and Java. The image's own certificates stay trusted: most of these variables replace
- * what a program trusts, so the files hold both.
+ * The CA bundle: makes a sandbox trust the egress CA, if its egress rules ask for it ("trust").
+ * Writes files below /etc/rind; environment variables of every process name them, for OpenSSL,
+ * curl, git, Python, Node.js, Go and Java. Most of these variables replace a program's
+ * certificates, so the files also hold the image's own. Runs in the supervisor's event loop.
  */
 
 #include <stdbool.h>
@@ -14,11 +14,16 @@ struct sandbox;
 
 typedef void ca_bundle_cb(struct sandbox *s, int r, const struct err *err);
 
+/* True if the sandbox's egress rules ask for it. */
 bool ca_bundle_wanted(const struct sandbox *s);
-/* Writes the files, in a sandbox whose init runs: cb follows once, unless this fails. Each start
- * writes them anew. */
+/*
+ * Writes the files in a sandbox with a running init. cb is called once, unless this call fails.
+ * Called at every start.
+ */
 int ca_bundle_place(struct sandbox *s, ca_bundle_cb *cb, struct err *err);
-/* The same as a step of a start, where it is wanted; part_step. */
+/* A step of a start (part_step): places the files if the egress rules ask for the CA. */
 int trust_start(struct sandbox *s, struct err *err);
-/* The variables: "NAME=value", ended by NULL; or NULL where it is not wanted. */
+/*
+ * Returns the variables as "NAME=value", NULL-terminated; NULL if the rules do not ask for the CA.
+ */
 const char *const *ca_bundle_env(const struct sandbox *s);

@@ -1,4 +1,7 @@
-/* Rules of a sandbox that change while it runs: others, its first ones, none any more. */
+/*
+ * Changes the egress rules of a running sandbox: replaces them, sets the first ones, removes the
+ * last ones. Runs in the supervisor's event loop.
+ */
 #include <errno.h>
 #include <stdlib.h>
 
@@ -14,7 +17,7 @@
 #include "sandbox/shared.h"
 #include "sandbox/store.h"
 
-/* ---- the table alone ---- */
+/* ---- replacing the nft table ---- */
 
 struct table_change {
     struct sandbox *s; /* a reference */
@@ -62,13 +65,13 @@ void egress_set_table(struct sandbox *s, bool lets_out, void (*cb)(void *data, i
         on_table(c, r, NULL, NULL, &err);
 }
 
-/* ---- the first rules, and none any more ---- */
+/* ---- setting the first rules, removing the last ---- */
 
-/* A change that the launcher has to do its part of. */
+/* A change of rules that waits for the launcher. */
 struct egress_change {
     egress_put_cb *cb;
     void *data;
-    struct egress_rules *old; /* owned, or NULL: what counted before */
+    struct egress_rules *old; /* owned, or NULL: the rules before the change */
 };
 
 static int begin_change(struct sandbox *s, egress_put_cb *cb, void *data, struct err *err)
@@ -89,8 +92,10 @@ static void end_change(struct sandbox *s, int r, const struct err *err)
     free(c);
 }
 
-/* Saves them as the sandbox's; on success the former ones are in *ret_old, which is the caller's,
- * else rules are. */
+/*
+ * Makes rules the sandbox's own and writes its spec to disk. On success the caller owns the former
+ * ones, *ret_old. On failure the caller still owns rules.
+ */
 static int save_rules(struct sandbox *s, struct egress_rules *rules, struct egress_rules **ret_old,
                       struct err *err)
 {
@@ -111,7 +116,10 @@ static bool lives(const struct sandbox *s)
     return s->channel != NULL && s->init != INIT_ENDING;
 }
 
-/* It does not become what nobody asked for: without rules as before, or it ends. */
+/*
+ * Opening the first rules has failed. If the table cannot be removed either, the sandbox would keep
+ * a table without rules; so it is stopped.
+ */
 static void on_taken_out(void *data, int r, const struct launch_reply *reply, int fds[2],
                          const struct err *err)
 {
@@ -142,8 +150,10 @@ static void on_added(struct sandbox *s, int r, const struct err *err)
     struct egress_rules *rules;
     struct err why = ERR_NONE, own = ERR_NONE;
 
-    /* One that has ended meanwhile has them from its next start on, and if we end, the next
-     * supervisor puts them in. */
+    /*
+     * The change also counts if the sandbox has ended: its next start uses the saved rules. If the
+     * supervisor stops, the next one applies them.
+     */
     if (r == 0 || r == -ECANCELED || !lives(s)) {
         end_change(s, 0, NULL);
         return;
@@ -159,14 +169,18 @@ static void on_added(struct sandbox *s, int r, const struct err *err)
         s->parts.egress.change->old = NULL;
         egress_free(rules);
     }
-    /* What had rules before, and lost its listeners, stays closed. */
+    /*
+     * A sandbox that had rules before and lost its listeners keeps its table, so nothing leaves it.
+     */
     if (s->spec->egress == NULL)
         take_out(s);
     end_change(s, r, &why);
 }
 
-/* rules: owned, on success by the spec. Saved first: whichever supervisor takes the sandbox up
- * after a crash puts them in. */
+/*
+ * Sets the first rules of a running sandbox; takes rules. They are saved first, so that the next
+ * supervisor applies them if this one crashes meanwhile.
+ */
 static int add(struct sandbox *s, struct egress_rules *rules, egress_put_cb *cb, void *data,
                struct err *err)
 {
@@ -188,7 +202,7 @@ static int add(struct sandbox *s, struct egress_rules *rules, egress_put_cb *cb,
     r = egress_open_with(s, mine, mine->open, EGRESS_WAIT_MS, on_added, err);
     if (r == 0)
         return 0;
-    on_added(s, r, err); /* cb has been called */
+    on_added(s, r, err); /* on_rules_opened has called cb */
     return 0;
 }
 
@@ -209,14 +223,14 @@ static void on_removed(void *data, int r, const struct launch_reply *reply, int 
     if (r == 0 && s->parts.egress.open != NULL)
         egress_close(s);
     else if (r < 0 && r != -ECANCELED && s->parts.egress.open != NULL)
-        egress_set_table(s, s->parts.egress.open->lets_out, NULL, NULL); /* as it was, or its end */
+        egress_set_table(s, s->parts.egress.open->lets_out, NULL, NULL); /* undo, or stop s */
     else if (r < 0 && lives(s))
-        sandbox_end_init(s); /* it has rules, and neither listeners nor, perhaps, a table */
+        sandbox_end_init(s); /* the rules stay, but there are no listeners, and perhaps no table */
     end_change(s, r, err);
     sandbox_unref(s);
 }
 
-/* Its connections go on until the table is gone, and are reset then. */
+/* Existing connections continue until the launcher has removed the table, and are reset then. */
 static int remove_(struct sandbox *s, egress_put_cb *cb, void *data, struct err *err)
 {
     int r = begin_change(s, cb, data, err);
@@ -230,16 +244,19 @@ static int remove_(struct sandbox *s, egress_put_cb *cb, void *data, struct err 
     return r;
 }
 
-/* ---- other rules ---- */
+/* ---- replacing rules ---- */
 
-/* Nobody is told that UDP and ICMP are closed before they are. */
+/*
+ * Completes the client's request only after the launcher has replaced the table: a client must not
+ * be told earlier that UDP and ICMP are blocked.
+ */
 static void on_turned(void *data, int r)
 {
     struct sandbox *s = data;
     struct err err = ERR_NONE;
 
     if (r == -ECANCELED || !lives(s))
-        r = 0; /* from its next start on */
+        r = 0; /* the saved rules apply from the next start on */
     if (r < 0)
         (void)err_errno(&err, r, "egress: the table of sandbox %s; it is ended", sandbox_name(s));
     end_change(s, r, &err);
@@ -263,8 +280,11 @@ static int check(const struct sandbox *s, const struct egress_rules *rules, stru
         return err_set(err, -EBUSY, "egress: a sidecar has it");
     if (s->parts.egress.change != NULL || (e != NULL && e->cb != NULL))
         return err_set(err, -EBUSY, "egress: is being changed");
-    /* Its variables would name files that are not there, and no program would trust anything. (What
-     * helps with the files of a stopped one has no use for them.) */
+    /*
+     * The CA variables in the environment would name missing files, and programs would trust no
+     * certificate at all. A stopped sandbox's init, which only serves file access, does not need
+     * them.
+     */
     if (s->channel != NULL && s->state != SANDBOX_STOPPED && rules != NULL && rules->trust &&
         (s->spec->egress == NULL || !s->spec->egress->trust))
         return err_set(

@@ -26,8 +26,8 @@
 #define CA_FILE "egress-ca.pem"
 
 enum {
-    HOST_SHOWN = 128, /* bytes of a name in an event, */
-    TEXT_SHOWN = 64,  /* and of a rule, and of a reason */
+    HOST_SHOWN = 128, /* bytes of a host name in an event */
+    TEXT_SHOWN = 64,  /* bytes of a rule, and of a reason, in an event */
 };
 
 struct egress_service {
@@ -35,7 +35,7 @@ struct egress_service {
     struct egress_hub *hub; /* owned */
 };
 
-/* ---- what happened ---- */
+/* ---- events ---- */
 
 static json_t *event_json(const struct egress_event *e)
 {
@@ -120,7 +120,7 @@ void egress_service_free(struct egress_service *e)
     free(e);
 }
 
-/* Made when it is first needed. NULL: err says why. */
+/* Creates the service on first use. NULL: err says why. */
 static struct egress_hub *egress_hub_of(struct supervisor *sup, struct err *err)
 {
     if (sup->egress == NULL)
@@ -167,7 +167,7 @@ static void egress_opened(struct sandbox_egress *e, int r, const struct err *err
     }
     if (r < 0) {
         if (err != NULL)
-            own = *err; /* it may be of what is freed */
+            own = *err; /* err may point into memory that egress_drop frees */
         err = &own;
         if (e->sidecar != NULL)
             e->sidecar_ops->failed(e, r, err);
@@ -207,7 +207,7 @@ static void on_egress_reply(void *data, int r, const struct launch_reply *reply,
                      on_egress_again);
         return;
     } else if (e->family == 6 && (r == -EAFNOSUPPORT || r == -EADDRNOTAVAIL)) {
-        r = 0; /* no IPv6 inside: nothing leaves by it */
+        r = 0; /* the sandbox has no IPv6, so there is nothing to listen on */
     }
     if (r == 0 && e->family == 4) {
         e->family = 6;
@@ -280,7 +280,7 @@ int egress_open_with(struct sandbox *s, struct egress_rules *rules, bool lets_ou
     return 0;
 }
 
-/* Decoded into an index of their own each time: through their text. */
+/* The copy needs an index of its own, so the rules are encoded as JSON and decoded again. */
 struct egress_rules *egress_copy_rules(const struct egress_rules *rules, struct err *err)
 {
     auto_ptr(json_decref) json_t *root = egress_to_json(rules);
@@ -305,7 +305,9 @@ int egress_start(struct sandbox *s, struct err *err)
     return egress_wanted(s) ? egress_open(s, 0, sandbox_part_done, err) : 1;
 }
 
-/* Without it nothing leaves, and the processes go on all the same: the sandbox does not wait. */
+/*
+ * The sandbox does not wait for its egress: without it nothing leaves, but its processes may run.
+ */
 static void on_egress_reopened(struct sandbox *s, int r, const struct err *err)
 {
     if (r == 0 || r == -ECANCELED)
@@ -337,5 +339,5 @@ void egress_close(struct sandbox *s)
     deadline_clear(&e->again);
     egress_ctx_close(take(e->ctx));
     if (!e->asking)
-        egress_opened(e, -ECANCELED, NULL); /* else the launcher's answer does it */
+        egress_opened(e, -ECANCELED, NULL); /* else on_launcher_listeners finishes */
 }

@@ -1,9 +1,9 @@
 /*
- * A snapshot is a chain of steps, each begun by the callback of the one before: the sandbox's image
- * is looked up (what its configuration says already), a file of the store is made, the sandbox is
- * paused, a worker packs its upper layer into the file, the sandbox goes on, and the store makes an
- * image of the layer and what was there before. What fails ends the chain; a sandbox that was
- * paused for it always goes on.
+ * A snapshot is a chain of steps, each started by the callback of the one before. It looks up the
+ * sandbox's image, for its configuration, and creates a file in the store. It pauses the sandbox,
+ * has a worker pack the upper layer into the file, and resumes the sandbox. The store then composes
+ * an image of that layer and the parent's. A failure ends the chain, and resumes the sandbox if it
+ * was paused. Runs in the supervisor's event loop.
  */
 #include "images/snapshots.h"
 
@@ -30,7 +30,7 @@ struct snapshot {
     image_cb cb;
     void *data;
     char *name, *message, *author; /* owned */
-    char **changes;                /* owned, NULL-terminated; first what the spec says */
+    char **changes; /* owned, NULL-terminated; changes derived from the spec come first */
     bool pause;
     struct freeze_ref freeze_ref;
     struct image_blob *blob; /* owned */
@@ -56,7 +56,7 @@ static void finish(struct snapshot *p, int r, struct image *image, const struct 
     snapshot_free(p);
 }
 
-/* ---- the image ---- */
+/* ---- composing the image ---- */
 
 static void on_composed(void *data, int r, struct image *image, const struct err *err)
 {
@@ -84,7 +84,7 @@ static void compose(struct snapshot *p)
         p->blob = NULL;
 }
 
-/* ---- the files ---- */
+/* ---- reading the files ---- */
 
 static void after_files(struct snapshot *p)
 {
@@ -192,7 +192,7 @@ static void on_blob(void *data, int r, struct image_blob *blob, const struct err
         begin_packing(p);
 }
 
-/* ---- what its image says ---- */
+/* ---- the parent image's configuration ---- */
 
 static void begin_files(struct snapshot *p)
 {
@@ -219,7 +219,7 @@ static void on_parent(void *data, int r, struct image *image, const struct err *
         begin_files(p);
 }
 
-/* ---- the call ---- */
+/* ---- interface ---- */
 
 int sandbox_check_readable(const struct sandbox *s, struct err *err)
 {

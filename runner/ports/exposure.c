@@ -14,7 +14,7 @@
 #include "sandbox/shared.h"
 #include "sandbox/store.h"
 
-/* ---- the file ---- */
+/* ---- the file exposures.json ---- */
 
 struct stored_exposure {
     int64_t port;
@@ -134,7 +134,7 @@ void exposure_free_all(struct sandbox *s)
     }
 }
 
-/* ---- what clients ask ---- */
+/* ---- requests of clients ---- */
 
 const struct exposure *exposure_first(const struct sandbox *s)
 {
@@ -254,7 +254,7 @@ int exposure_remove(struct sandbox *s, unsigned port, struct err *err)
     *at = e->next;
     r = exposures_save(s, err);
     if (r < 0) {
-        *at = e; /* a restart of the daemon would bring it back */
+        *at = e; /* the file still has it, so a restart would bring it back */
         return r;
     }
     exposure_free(e);
@@ -276,11 +276,14 @@ int exposure_url(const struct sandbox *s, const struct exposure *e, const struct
     return preview_url(&p, host != NULL ? host : &e->host, &s->sup->front, ret, err);
 }
 
-/* ---- what the gateway asks ---- */
+/* ---- requests of the gateway ---- */
 
 struct sandbox *exposure_open(struct supervisor *sup, const struct preview *p)
 {
-    /* No token: compared where there is none, so that the answer takes the same time. */
+    /*
+     * No valid token. It is compared when there is no exposure, so that both cases take equally
+     * long.
+     */
     static const char nothing[PREVIEW_TOKEN_MAX + 1] = "----------------";
     const struct exposure *e = NULL;
     struct sandbox *s = sandbox_by_name(sup, p->name);

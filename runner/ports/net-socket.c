@@ -16,25 +16,27 @@
 
 enum { CLASSES = 4 };
 
-/* Of a family, marked or not. */
+/* Ready sockets of one address family, marked or unmarked. */
 struct net_socket_class {
-    struct net_sockets *pool; /* it is part of */
+    struct net_sockets *pool; /* the pool that contains this */
     int family;               /* 4 or 6 */
     enum net_socket_mark mark;
     int fds[NET_SOCKETS_READY];
-    unsigned count; /* of fds, which are owned */
-    /* How many are to be ready: none for the first connection, as it may stay the only one, then
-     * twice as many each time that the launcher is asked. */
+    unsigned count; /* number of fds, all owned */
+    /*
+     * Target number of ready sockets. It is 0 for the first connection, which may stay the only
+     * one, and doubles with every request to the launcher.
+     */
     unsigned keep;
-    unsigned most;  /* to be asked for at once */
-    unsigned epoch; /* what was asked for in an earlier one is of no use */
+    unsigned most;  /* largest number in one request */
+    unsigned epoch; /* sockets requested in an earlier epoch are closed */
     bool asking;
     struct net_socket_wait *first, **last;
     unsigned waiting;
 };
 
 struct net_sockets {
-    struct sandbox *s; /* borrowed: it owns this */
+    struct sandbox *s; /* borrowed: the sandbox owns this */
     struct deadline idle;
     struct net_socket_class classes[CLASSES];
 };
@@ -52,7 +54,7 @@ static struct net_socket_class *class_of(struct net_sockets *p, int family,
     return &p->classes[2 * (mark == NET_SOCKET_MARKED) + (family == 6)];
 }
 
-/* ---- those that are ready ---- */
+/* ---- ready sockets ---- */
 
 static void class_drop(struct net_socket_class *c)
 {
@@ -83,7 +85,7 @@ static void class_keep(struct net_socket_class *c, int *fd)
     sup->spare_sockets++;
 }
 
-/* A connection comes. */
+/* Restarts the idle timer: a connection has been requested. */
 static void pool_touch(struct net_sockets *p)
 {
     struct gateway *g = p->s->sup->gateway;
@@ -92,7 +94,7 @@ static void pool_touch(struct net_sockets *p)
         deadline_set(gateway_evloop(g), &p->idle, NET_SOCKETS_MS, on_pool_idle);
 }
 
-/* ---- waiting connections ---- */
+/* ---- waiters ---- */
 
 static void class_wait_push(struct net_socket_class *c, struct net_socket_wait *w)
 {
@@ -126,14 +128,14 @@ static void class_tell_first(struct net_socket_class *c, int r, const struct err
     w->cb(w, r, err);
 }
 
-/* Answers all that wait now; a callback that waits again comes behind them. */
+/* Completes the present waiters; a callback may queue a new waiter, which stays. */
 static void class_tell_all(struct net_socket_class *c, int r, const struct err *err)
 {
     for (unsigned n = c->waiting; n > 0 && c->first != NULL; n--)
         class_tell_first(c, r, err);
 }
 
-/* ---- the launcher ---- */
+/* ---- requests to the launcher ---- */
 
 static void class_ask_more(struct net_socket_class *c);
 
@@ -162,7 +164,7 @@ static void on_connect_reply(void *data, int r, const struct launch_reply *reply
     if (r == 0)
         class_use(c, a, fds);
     else if (r == -EMFILE && a->count > 1)
-        c->most = 1; /* there is no room for so many, but perhaps for one */
+        c->most = 1; /* the fd limit does not allow that many, but perhaps one */
     else
         class_tell_all(c, r, err);
     if (c->first != NULL)
@@ -171,8 +173,10 @@ static void on_connect_reply(void *data, int r, const struct launch_reply *reply
     free(a);
 }
 
-/* How many more may be kept ready. A run that ends gets what was asked for, and leaves nothing to
- * the next. */
+/*
+ * Number of ready sockets still wanted. A sandbox that is stopping gets only sockets that are
+ * waited for, since ready ones must not outlive its run.
+ */
 static unsigned class_spare_count(const struct net_socket_class *c)
 {
     const struct supervisor *sup = c->pool->s->sup;
@@ -235,7 +239,7 @@ static void class_ask_more(struct net_socket_class *c)
         class_tell_all(c, r, &err);
 }
 
-/* ---- the sandbox's side ---- */
+/* ---- interface ---- */
 
 static struct net_sockets *pool_of(struct sandbox *s)
 {
@@ -273,7 +277,7 @@ int net_socket_take(struct sandbox *s, int family, enum net_socket_mark mark)
         return FD_NONE;
     fd = c->fds[--c->count];
     s->sup->spare_sockets--;
-    if (c->count < c->keep / 2) /* before they run out */
+    if (c->count < c->keep / 2) /* refills before the last one is used */
         class_ask_more(c);
     return fd;
 }
@@ -298,7 +302,10 @@ int net_socket_wait(struct sandbox *s, int family, enum net_socket_mark mark,
     return r;
 }
 
-/* Sockets asked for before belong to a namespace, or to rules, that are no longer in use. */
+/*
+ * Discards the ready sockets, and those still requested: they belong to an old namespace or to old
+ * rules.
+ */
 static void class_end_epoch(struct net_socket_class *c)
 {
     c->epoch++;

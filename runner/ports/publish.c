@@ -27,25 +27,25 @@
 #include "sandbox/shared.h"
 #include "sandbox/store.h"
 
-/* One of spec->ports. */
+/* One entry of spec->ports. */
 struct published {
     struct published_ports *all;
     const struct publish *spec; /* borrowed */
-    struct address at;          /* port 0: never opened */
-    struct listener *listener;  /* TCP, while it is open */
+    struct address at;          /* port 0: was never open */
+    struct listener *listener;  /* TCP; NULL unless open */
     struct udp_port *udp;       /* UDP */
     bool open;
 };
 
 struct published_ports {
     struct sandbox *s;
-    publish_cb *cb; /* not NULL: being opened */
-    int64_t until;  /* mono ms: -EADDRINUSE is tried again */
+    publish_cb *cb; /* not NULL while the ports are being opened */
+    int64_t until;  /* CLOCK_MONOTONIC ms: -EADDRINUSE is retried until then */
     unsigned asking;
     struct deadline again;
-    struct err err; /* of the first that failed */
+    struct err err; /* the first error */
     bool open, closing;
-    struct joining *joining; /* clients whose port is being connected */
+    struct joining *joining; /* clients waiting for the connection to their port */
     size_t count;
     struct published list[];
 };
@@ -58,11 +58,11 @@ struct joining {
     struct port_connect *port;
     struct publish_look *look;
     uint16_t to;  /* the port inside */
-    int fd;       /* owned: the client */
+    int fd;       /* owned: the client's socket */
     bool entered; /* counts against maxPortConnections */
 };
 
-/* As a connect to a closed port would end. */
+/* Resets the connection, so that the client sees a refused connect. */
 static void drop_client(int fd)
 {
     socket_reset_on_close(fd);
@@ -95,7 +95,7 @@ static void on_port_connected(void *data, int r, int fd, const struct err *err)
             (void)close(fd);
         } else {
             j->fd = FD_NONE;
-            j->entered = false; /* the relay's now */
+            j->entered = false; /* the relay counts the connection from now on */
             relay_counted(relay);
         }
     }
@@ -181,7 +181,7 @@ void publish_free(struct sandbox *s)
     free(take(s->parts.published));
 }
 
-/* ---- the numbers that were given ---- */
+/* ---- ports chosen by the kernel ---- */
 
 static json_t *published_encode(const struct published_ports *all)
 {
@@ -254,7 +254,9 @@ static void published_finish(struct published_ports *all)
     sandbox_unref(s);
 }
 
-/* Nothing could even be asked. */
+/*
+ * Runs from the loop when no request could be sent, as cb must not be called inside publish_open.
+ */
 static void on_published_not_asked(struct deadline *d)
 {
     published_finish(
@@ -315,7 +317,7 @@ static int published_ask(struct published *p, struct err *err)
 
 static void published_ask_all(struct published_ports *all)
 {
-    all->asking = 1; /* our own: answers may come before the last has been asked */
+    all->asking = 1; /* one for this loop, as replies may come before its end */
     for (size_t i = 0; all->err.code == 0 && i < all->count; i++) {
         if (all->list[i].open)
             continue;
@@ -377,8 +379,7 @@ static void log_not_reopened(struct sandbox *s, int r, const struct err *err)
     (void)snprintf(s->error, sizeof(s->error), "%s", err->msg);
 }
 
-/* It goes on without a port that another program has taken meanwhile: its processes are worth more.
- */
+/* The sandbox runs on without a port that another program has taken meanwhile. */
 static void on_published_reopened(struct sandbox *s, int r, const struct err *err)
 {
     log_not_reopened(s, r, err);
@@ -409,7 +410,7 @@ void publish_close(struct sandbox *s)
         return;
     all->closing = true;
     deadline_clear(&all->again);
-    if (all->asking == 0) /* else the last answer does it */
+    if (all->asking == 0) /* else the last reply does it */
         published_finish(all);
 }
 

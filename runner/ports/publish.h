@@ -1,12 +1,13 @@
 #pragma once
 
 /*
- * Ports of the host that lead to ports of a sandbox (spec->ports). The launcher opens the sockets;
- * they are open from before init is started until the sandbox ends, all of them or none. A port
- * that the kernel chose is written down (ports.json) and asked for again at every later start.
+ * Host ports that are forwarded to ports of a sandbox (spec->ports). The launcher opens the
+ * sockets, either all or none. They are open from before init starts until the sandbox stops. A
+ * port chosen by the kernel is saved (ports.json) and requested again at every later start.
  *
- * Connections are joined by relays, datagrams by flows (publish-udp.h). Both end with the sandbox,
- * and with the supervisor; the next one opens the same ports again.
+ * Relays carry TCP connections, flows carry datagrams (publish-udp.h). Both end with the sandbox
+ * and with the supervisor; the next supervisor opens the same ports again. Runs in the supervisor's
+ * event loop.
  */
 
 #include <stdbool.h>
@@ -18,34 +19,44 @@
 struct err;
 struct sandbox;
 
-/* Looks at the first bytes of clients before they are joined to the sandbox (loopback-forward.c).
+/*
+ * Inspects the first bytes of a client before its connection is joined to the sandbox
+ * (workerd/loopback-forward.c).
  */
 struct publish_look;
 struct publish_screen {
-    /* Whether clients of this port of the sandbox's are looked at. */
+    /* True if clients of this port of the sandbox are to be inspected. */
     bool (*wants)(const struct sandbox *s, uint16_t port);
-    /* cb follows once, from the loop: 0 to go on, negative to drop the client. fd: borrowed. */
+    /*
+     * Begins to inspect fd, which is borrowed until cb. cb is called once, from the loop: 0 to go
+     * on, negative to drop the client.
+     */
     int (*look)(struct sandbox *s, int fd, void (*cb)(void *data, int r), void *data,
                 struct publish_look **ret, struct err *err);
-    void (*cancel)(struct publish_look *l); /* NULL is fine */
+    void (*cancel)(struct publish_look *l); /* l may be NULL */
 };
 
 enum {
     PUBLISH_RETRY_MS = 20,
-    PUBLISH_WAIT_MS = 2000 /* for an earlier supervisor's sockets to go */
+    PUBLISH_WAIT_MS = 2000 /* waits that long for the sockets of an earlier supervisor to close */
 };
 
-/* r < 0: none is open, and err says which could not be. -ECANCELED: publish_close came first. */
+/* r < 0: none is open, and err says which one failed. -ECANCELED: publish_close came first. */
 typedef void publish_cb(struct sandbox *s, int r, const struct err *err);
 
-/* 1: nothing is to be opened. 0: cb follows, once. wait_ms: how long -EADDRINUSE is tried again. */
+/*
+ * Returns 1 if there is nothing to open; 0: cb is called once. wait_ms: how long -EADDRINUSE is
+ * retried.
+ */
 int publish_open(struct sandbox *s, unsigned wait_ms, publish_cb *cb, struct err *err);
-/* The same as steps of a start, and of a sandbox that is taken up; part_step. A port that cannot be
- * opened again is logged, and what runs goes on without it. */
+/*
+ * Steps of a start and of a reattach (part_step): open the sandbox's ports. A port that cannot be
+ * opened again is logged, and the sandbox runs on without it.
+ */
 int publish_start(struct sandbox *s, struct err *err);
 int publish_reopen(struct sandbox *s, struct err *err);
-/* Free at once; what leads through them ends. */
+/* Closes the ports at once and ends the connections through them. */
 void publish_close(struct sandbox *s);
 void publish_free(struct sandbox *s);
-/* Where spec->ports[i] is reached: false when it is not open. */
+/* Address of spec->ports[i]; false when it is not open. */
 bool publish_where(const struct sandbox *s, size_t i, struct address *ret);

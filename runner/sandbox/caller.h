@@ -1,6 +1,6 @@
 #pragma once
 
-/* The user on whose behalf a sandbox, volume or network is made or used. */
+/* The user for whom a sandbox, volume or network is created or used. */
 
 #include <stdbool.h>
 #include <sys/types.h>

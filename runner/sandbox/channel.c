@@ -55,7 +55,7 @@ static void channel_dispatch(struct channel *c, const struct imsg *msg, int *fds
         (void)close(fds[i]);
 }
 
-/* ---- what waits for room ---- */
+/* ---- the send queue ---- */
 
 static void queued_free(struct queued_message *q)
 {
@@ -81,8 +81,10 @@ static void queue_drop_all(struct channel *c)
         queue_drop_first(c);
 }
 
-/* Messages that must not get lost, because they are not repeated. There can be one of each an exec:
- * that bounds them, too. */
+/*
+ * True for messages that are never dropped, because no code repeats them. There is at most one of
+ * each for an exec, which bounds their number.
+ */
 static bool message_is_vital(const struct imsg *msg)
 {
     return msg->type == IMSG_COLLECT || msg->type == IMSG_LIST || msg->type == IMSG_PING ||
@@ -133,7 +135,7 @@ static void channel_watch(struct channel *c)
                         on_control_event);
 }
 
-/* A failure other than want of room is init's end, which the reader hears of. */
+/* A failure other than EAGAIN means that init has exited, which the reader notices. */
 static void queue_flush(struct channel *c)
 {
     while (c->first != NULL) {
@@ -146,7 +148,7 @@ static void queue_flush(struct channel *c)
     channel_watch(c);
 }
 
-/* ---- what comes ---- */
+/* ---- receiving ---- */
 
 /* Called when init is gone, once its last messages were read. */
 static void channel_lost(struct channel *c)
@@ -231,7 +233,7 @@ int channel_open(uv_loop_t *loop, const char *name, int control, int pidfd,
     if (r == 0)
         r = uv_poll_start(&c->pidfd_wait, UV_READABLE, on_init_death);
     if (r < 0) {
-        c->control = c->pidfd = FD_NONE; /* not taken */
+        c->control = c->pidfd = FD_NONE; /* the caller keeps both fds */
         channel_close(c);
         return r;
     }
@@ -246,7 +248,7 @@ static void on_handle_closed(uv_handle_t *h)
     if (--c->handles > 0)
         return;
     if (c->control >= 0)
-        (void)close(c->control); /* and with it what has not been received */
+        (void)close(c->control); /* discards unread messages, too */
     if (c->pidfd >= 0)
         (void)close(c->pidfd);
     free(c);

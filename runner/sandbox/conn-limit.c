@@ -40,7 +40,7 @@ static bool net_addr_same(const struct net_addr *a, const struct net_addr *b)
     return a->family == b->family && memcmp(a->bytes, b->bytes, a->family == 4 ? 4 : 16) == 0;
 }
 
-/* An event for every sandbox that shares the network: the kernel does not know which one it was. */
+/* Emits an event for every sandbox that shares the network: the kernel knows only the network. */
 static void on_over(void *data, const struct conn_limit_event *o)
 {
     const struct conn_limit *w = data;
@@ -127,6 +127,7 @@ void conn_limit_close(struct conn_limit *w)
     w->closed = true;
     if (w->fd >= 0)
         uv_close((uv_handle_t *)&w->poll, on_poll_closed);
-    else if (!w->asking) /* else the answer, which comes when the launcher's socket is closed */
+    else if (!w->asking) /* otherwise the pending reply frees w, when the launcher's socket is
+                            closed */
         free(w);
 }

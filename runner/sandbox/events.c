@@ -9,13 +9,14 @@
 
 struct events {
     struct event ring[EVENTS_MAX];
-    uint64_t first, next; /* ids of this supervisor's first one, and of the next */
+    uint64_t first, next; /* the first id of this supervisor, and the next id */
     struct events_reader *readers;
 };
 
 /*
- * Ids must not begin again with a new supervisor, or a reader that resumes would miss what has the
- * ids it knows: they begin at the time in microseconds, which a supervisor cannot outrun.
+ * Returns the first id: the time in microseconds. A new supervisor must not use ids again, or a
+ * reader that resumes would miss events. No supervisor emits events faster than one in a
+ * microsecond.
  */
 static uint64_t first_id(void)
 {
@@ -68,7 +69,7 @@ void events_emit(struct events *e, const char *type, const char *sandbox, const 
     else
         (void)snprintf(ev->detail, sizeof(ev->detail), "{}");
     for (r = e->readers; r != NULL; r = next) {
-        next = r->next; /* it may unsubscribe itself */
+        next = r->next; /* the reader may unsubscribe in the callback */
         r->on_event(r, ev);
     }
 }
@@ -81,8 +82,10 @@ bool events_subscribe(struct events *e, struct events_reader *r, uint64_t since)
     e->readers = r;
     if (since == 0)
         return false;
-    /* An id of the future is an earlier supervisor's, before the clock was set back: what came
-     * between is not known. */
+    /*
+     * A larger id is from an earlier supervisor, before the clock was set back. The events since
+     * then are not known.
+     */
     if (since >= e->next)
         since = 0;
     for (uint64_t id = since + 1 < oldest ? oldest : since + 1; id < e->next; id++)

@@ -125,7 +125,9 @@ int channel_recv(int control, int flags, struct imsg *msg, int fds[IMSG_FDS_MAX]
     bool no_room;
     ssize_t n;
 
-    /* An init that ends with something unread: the kernel tells of that in front of what it said.
+    /*
+     * If init exits with unread messages, the kernel reports ECONNRESET before init's last
+     * messages.
      */
     do
         n = recvmsg(control, &hdr, MSG_CMSG_CLOEXEC | flags);
@@ -133,12 +135,14 @@ int channel_recv(int control, int flags, struct imsg *msg, int fds[IMSG_FDS_MAX]
     if (n < 0)
         return errno == ECONNRESET ? 0 : -errno;
     count = channel_take_fds(&hdr, fds);
-    /* The kernel has dropped some: because there were more than an honest init sends, or because
-     * our table of descriptors is full. */
+    /*
+     * The kernel has dropped fds: there were more than an honest init sends, or this process's fd
+     * table is full.
+     */
     no_room = (hdr.msg_flags & MSG_CTRUNC) != 0 && count < IMSG_FDS_MAX;
     if (n == (ssize_t)sizeof(*msg) && msg->magic == IMSG_MAGIC && msg->version == IMSG_VERSION &&
         (hdr.msg_flags & MSG_TRUNC) == 0 && ((hdr.msg_flags & MSG_CTRUNC) == 0 || no_room)) {
-        /* One exec goes without its descriptors: an error would end the whole sandbox. */
+        /* This exec gets no descriptors; an error would end the whole sandbox. */
         for (int i = 0; no_room && i < count; i++)
             (void)close(fds[i]);
         *ret_fd_count = no_room ? -EMFILE : count;
@@ -151,7 +155,7 @@ int channel_recv(int control, int flags, struct imsg *msg, int fds[IMSG_FDS_MAX]
     return n == 0 ? 0 : -EPROTO;
 }
 
-/* Whether a process with these flags has stream i, and not in a log. */
+/* True if stream i of a process with these flags has a socket, and no log. */
 static bool stdio_has_socket(uint32_t flags, int i)
 {
     if (i == 0)

@@ -1,6 +1,6 @@
 #include "sandbox/exec.h"
 
-/* gcc 12 does not follow counted references: it sees each of two exec_unref as the last. */
+/* gcc 12 does not follow reference counts: it takes each of two exec_unref for the last one. */
 #ifdef __GNUC__
 #pragma GCC diagnostic push
 #pragma GCC diagnostic ignored "-Wpragmas"
@@ -27,7 +27,7 @@
 enum {
     DEFAULT_ROWS = 24,
     DEFAULT_COLS = 80,
-    PONG_MS = 10000, /* that init may take to answer; a loaded machine takes its time */
+    PONG_MS = 10000, /* time for init to answer a PING; a loaded machine is slow */
     STATUS_RIND = 125,
     STATUS_CANNOT_EXECUTE = 126,
     STATUS_NOT_FOUND = 127
@@ -36,23 +36,23 @@ enum {
 struct exec {
     struct channel_exec channel_exec;
     struct sandbox *sandbox; /* a reference */
-    struct exec *next;       /* in the sandbox */
-    unsigned refs;           /* holders', and one while the process lives */
+    struct exec *next;       /* next exec of the sandbox */
+    unsigned refs;           /* held by each user, and by the process while it lives */
     enum exec_state state;
-    uint32_t flags; /* enum imsg_flags of its EXEC */
+    uint32_t flags; /* enum imsg_flags of its EXEC message */
     bool keep, in_list, timed_out, lost, attaching;
-    bool pinged;       /* init has not answered yet */
-    bool unread;       /* init still has output of it: its owner, which ends init, is told later */
-    bool owner_told;   /* of its end */
+    bool pinged; /* init has not answered yet */
+    bool unread; /* init still has its output; the owner, which ends init, gets the event later */
+    bool owner_told;   /* the owner has got the exited event */
     char command[128]; /* argv[0], for messages */
     pid_t pid;
     struct stdio_sockets sockets; /* owned, until taken */
     int status;                   /* of wait(2) */
-    struct exec_events owner;     /* the sandbox's, of its main process */
+    struct exec_events owner;     /* events of the sandbox, for its main process */
     void *owner_data;
-    struct exec_events events; /* of the reader that is attached */
+    struct exec_events events; /* events of the attached reader */
     void *data;
-    uv_timer_t timer; /* its time-out; afterwards, what is told from the loop */
+    uv_timer_t timer; /* its timeout; after its end, for events from the loop */
     bool timer_open;
 };
 
@@ -130,7 +130,7 @@ void exec_unref(struct exec *e)
     if (e == NULL)
         return;
     e->refs--;
-    /* Only the process's own reference is left: no client will read its output any more. */
+    /* Only the process's own reference is left: no client will read the output. */
     if (e->refs == 1 && exec_is_alive(e) && !e->keep)
         (void)exec_signal(e, SIGKILL, true);
     if (e->refs > 0)
@@ -184,7 +184,7 @@ void exec_silence(struct exec *e)
     exec_output_read(e);
 }
 
-/* ---- what init says ---- */
+/* ---- messages of init ---- */
 
 static void exec_explain(const struct exec *e, const struct imsg *msg, struct err *err,
                          int *ret_code)
@@ -217,7 +217,7 @@ static void exec_explain(const struct exec *e, const struct imsg *msg, struct er
     } else if (msg->step == EXEC_STEP_STDIO && error == ENOSPC) {
         (void)err_set(err, -error, "%s", exec_no_terminal);
     } else if (msg->step == EXEC_STEP_FORK && error == ENOMEM) {
-        /* The kernel says the same of both. */
+        /* The kernel returns the same errno for both. */
         (void)err_set(err, -error, "'%s': fork: there is no memory, or the sandbox is about to end",
                       e->command);
     } else {
@@ -231,7 +231,7 @@ static void exec_stop_timer(struct exec *e)
         (void)uv_timer_stop(&e->timer);
 }
 
-/* Reports a failure to the listener, as its last event. */
+/* Calls the listener's failed event, which is its last event. */
 static void exec_tell_failed(struct exec *e, const struct err *err, int code)
 {
     struct exec_events events = e->events;
@@ -242,7 +242,7 @@ static void exec_tell_failed(struct exec *e, const struct err *err, int code)
         events.failed(data, e, err, code);
 }
 
-/* As exec_tell_failed, to the owner, too. */
+/* As exec_tell_failed, and calls the owner's failed event first. */
 static void exec_tell_all_failed(struct exec *e, const struct err *err, int code)
 {
     struct exec_events owner = e->owner;
@@ -253,7 +253,7 @@ static void exec_tell_all_failed(struct exec *e, const struct err *err, int code
     exec_tell_failed(e, err, code);
 }
 
-/* The process was not started. */
+/* Ends an exec whose process was not started. */
 static void exec_end_failed(struct exec *e, const struct err *err, int code)
 {
     e->state = EXEC_FAILED;
@@ -273,7 +273,9 @@ static void on_failed(struct exec *e, const struct imsg *msg)
     exec_end_failed(e, &err, code);
 }
 
-/* Init knows no such exec, or keeps nothing of it; or it is gone itself. */
+/*
+ * Fails an attach: init knows no such exec or has dropped its streams, or init itself has exited.
+ */
 static void on_no_slot(struct exec *e)
 {
     struct err err = ERR_NONE;
@@ -286,8 +288,10 @@ static void on_no_slot(struct exec *e)
     exec_tell_owner(e);
 }
 
-/* The sockets that ATTACHED brings, if they are what it must bring: an init that was taken over
- * from inside may send anything. fds are taken in any case. */
+/*
+ * Takes the sockets of ATTACHED if their number and type are right: an init that was compromised
+ * from inside may send anything. Closes fds otherwise.
+ */
 static bool exec_take_parked(struct exec *e, int *fds, int count)
 {
     const bool right = count == imsg_streams(e->flags);
@@ -310,7 +314,7 @@ static bool exec_take_parked(struct exec *e, int *fds, int count)
     return true;
 }
 
-/* Emits an event for an exec that a client started: private execs have events of their own. */
+/* Emits an event for a client's exec; private execs have events of their own. */
 static void exec_emit(const struct exec *e, const char *type, const char *more)
 {
     char detail[128];
@@ -321,7 +325,10 @@ static void exec_emit(const struct exec *e, const char *type, const char *more)
     sandbox_emit(e->sandbox, type, detail);
 }
 
-/* count: what came instead; -EMFILE: they found no room here, and can be asked for again. */
+/*
+ * Fails an attach whose sockets were wrong. count: the number received; -EMFILE: this process had
+ * no room for them, and the attach can be repeated.
+ */
 static void on_wrong_sockets(struct exec *e, int count)
 {
     struct err err = ERR_NONE;
@@ -346,7 +353,7 @@ static void exec_tell_started(struct exec *e)
 
 static void on_started(struct exec *e, const struct imsg *msg)
 {
-    /* A listener that comes by its owner's news has heard them. */
+    /* If the owner's event adds a listener, that one has been told already. */
     const bool listened = e->data != NULL && !e->attaching;
 
     if (e->state != EXEC_STARTING)
@@ -373,9 +380,9 @@ static void on_attached(struct exec *e, int *fds, int count)
         return;
     }
     if (e->state == EXEC_STARTING)
-        return; /* STARTED follows */
+        return; /* STARTED will follow */
     exec_tell_started(e);
-    /* Attached to after its end: its listener hears of that, too. */
+    /* The exec ended before the attach: the listener gets that event, too. */
     if (e->state == EXEC_ENDED) {
         exec_tell_owner(e);
         if (e->events.exited != NULL)
@@ -388,14 +395,17 @@ void exec_tell_owner(struct exec *e)
     if (e->state != EXEC_ENDED || e->owner_told || e->owner.exited == NULL)
         return;
     if (e->unread && exec_is_attached(e))
-        return; /* once it has been read */
+        return; /* called again after exec_output_read */
     e->owner_told = true;
     e->owner.exited(e->owner_data, e);
 }
 
 static void on_exited(struct exec *e, int status)
 {
-    /* Then its status waits to be asked for, and the process's own reference with it. */
+    /*
+     * The status of a kept exec stays in init until it is collected, and so does the process's own
+     * reference.
+     */
     bool kept = e->keep;
     char more[32];
 
@@ -404,7 +414,7 @@ static void on_exited(struct exec *e, int status)
     if (e->state == EXEC_STARTING) {
         struct err err = ERR_NONE;
 
-        /* The sandbox ended first: whether the command would have run is not known. */
+        /* The sandbox ended first, so it is not known whether the command would have run. */
         (void)err_set(&err, -ECANCELED, "'%s': the sandbox ended before it was started",
                       e->command);
         exec_end_failed(e, &err, STATUS_RIND);
@@ -415,8 +425,10 @@ static void on_exited(struct exec *e, int status)
     exec_stop_timer(e);
     (void)snprintf(more, sizeof(more), ",\"exitCode\":%d", exec_exit_code(e));
     exec_emit(e, "exec_exit", more);
-    /* A client that is attaching, and its owner, which ends init, hear of it when the sockets are
-     * there: started comes first. */
+    /*
+     * During an attach these events wait for the sockets, because started must come first. The
+     * owner ends init, so it waits, too.
+     */
     if (!e->attaching)
         exec_tell_owner(e);
     if (e->events.exited != NULL && !e->attaching)
@@ -425,7 +437,7 @@ static void on_exited(struct exec *e, int status)
     if (kept)
         return;
     if ((e->flags & (IMSG_PARK | IMSG_LOGGED)) != 0)
-        (void)exec_post(e, IMSG_COLLECT, 0, 0); /* discarded meanwhile: init need not keep it */
+        (void)exec_post(e, IMSG_COLLECT, 0, 0); /* discarded meanwhile, so init may forget it */
     exec_unref(e);
 }
 
@@ -461,7 +473,7 @@ static void on_message(struct channel_exec *ce, const struct imsg *msg, int *fds
     exec_unref(e);
 }
 
-/* Each exec leaves the list here, so the first of the list is always the next. */
+/* Every round removes the first exec from the list. */
 void exec_all_lost(struct sandbox *s)
 {
     while (s->execs.first != NULL) {
@@ -469,11 +481,11 @@ void exec_all_lost(struct sandbox *s)
         bool own = e->keep && e->state == EXEC_ENDED;
 
         exec_leave_list(e);
-        e->unread = false; /* what init had of it is gone */
-        e->keep = false;   /* nothing of it waits in init any more */
+        e->unread = false; /* its unread output is lost with init */
+        e->keep = false;   /* init keeps nothing of it any more */
         e->lost = exec_is_alive(e);
         if (own)
-            e->refs--; /* the one that settle() kept for its status */
+            e->refs--; /* the reference that on_exited kept for the status */
         on_no_slot(e);
         exec_tell_owner(e);
         on_exited(e, SIGKILL);
@@ -481,7 +493,9 @@ void exec_all_lost(struct sandbox *s)
     }
 }
 
-/* The supervisor stops: processes go on, and their execs are forgotten without an event. */
+/*
+ * Called when the supervisor stops: processes run on, and their execs are freed without an event.
+ */
 void exec_forget_all(struct sandbox *s)
 {
     while (s->execs.first != NULL) {
@@ -503,9 +517,9 @@ void exec_forget_all(struct sandbox *s)
 /* ---- starting ---- */
 
 /*
- * Init has not even answered. It sleeps for the lock of a pipe (init/relay.h), or for a file system
- * that does not answer; no signal from inside can end that, and without init nothing in this
- * sandbox can be ended but all of it.
+ * Ends the sandbox, because init does not answer. init sleeps with the lock of a pipe
+ * (init/relay.h), or in a file system that does not answer. No signal from inside ends that sleep,
+ * and without init only the whole sandbox can be ended.
  */
 static void on_no_pong(uv_timer_t *h)
 {
@@ -519,7 +533,7 @@ static void on_no_pong(uv_timer_t *h)
     sandbox_end_init(e->sandbox);
 }
 
-/* Init kills an exec in time itself, and says that it was the time. It is late. */
+/* Called when init is late: init itself kills an exec at its timeout and reports that. */
 static void on_timeout(uv_timer_t *h)
 {
     struct exec *e = h->data;
@@ -586,7 +600,7 @@ static int exec_send_start(struct exec *e, const struct exec_options *o, struct 
                                 .cwd = o->cwd != NULL      ? o->cwd
                                        : spec->cwd != NULL ? spec->cwd
                                                            : "/",
-                                /* A helper does what it is there for as the user alone. */
+                                /* A helper runs with the user's own groups only. */
                                 .groups = o->helper ? NULL : spec->groups};
     char **env = sandbox_env(e->sandbox, o->envp, o->tty);
     int fds[IMSG_FDS_MAX], count = 1, r;
@@ -639,14 +653,14 @@ static void exec_join_list(struct exec *e)
     channel_add(e->sandbox->channel, &e->channel_exec);
 }
 
-/* Collects the oldest exec that was kept, has ended, and has no reader. */
+/* Collects the oldest kept exec that has ended and has no reader. */
 static void exec_make_room(struct sandbox *s)
 {
     struct exec *oldest = NULL;
 
     for (struct exec *e = s->execs.first; e != NULL; e = e->next)
         if (e->state == EXEC_ENDED && exec_is_kept(e) && !exec_is_attached(e))
-            oldest = e; /* the newest are first */
+            oldest = e; /* the list begins with the newest */
     if (oldest != NULL)
         exec_collect(oldest);
 }
@@ -734,7 +748,7 @@ void exec_collect(struct exec *e)
 {
     if (!e->keep || e->state != EXEC_ENDED)
         return;
-    (void)exec_post(e, IMSG_COLLECT, 0, 0); /* init gone: nothing is kept */
+    (void)exec_post(e, IMSG_COLLECT, 0, 0); /* if init has exited, nothing is kept */
     e->keep = false;
     exec_unref(e);
 }
@@ -744,7 +758,7 @@ bool exec_is_logged(const struct exec *e)
     return (e->flags & (IMSG_LOGGED | IMSG_MAIN)) == IMSG_LOGGED;
 }
 
-/* A running exec keeps only the process's own reference: it is freed when the process ends. */
+/* A running exec keeps only the process's own reference, and is freed when the process ends. */
 void exec_discard(struct exec *e)
 {
     if (!exec_is_alive(e)) {
@@ -761,7 +775,7 @@ void exec_kill_left(struct exec *e)
         (void)exec_post(e, IMSG_SIGNAL, SIGKILL, IMSG_WHOLE_EXEC);
 }
 
-/* ---- asking ---- */
+/* ---- accessors ---- */
 
 uint64_t exec_id(const struct exec *e)
 {

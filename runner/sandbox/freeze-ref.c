@@ -39,7 +39,7 @@ bool freeze_ref_put(struct freeze_ref *h, sandbox_cb cb, void *data)
     h->counted = false;
     if (--h->s->freeze_ref.readers > 0)
         return false;
-    /* Where it fails, because the launcher has died, it stays held: the next daemon tries again. */
+    /* If the launcher has died, the sandbox stays frozen, and the next daemon thaws it. */
     if (h->s->state != SANDBOX_PAUSED || h->s->freeze_ref.phase == HOLD_NONE ||
         sandbox_let_go(h->s, cb, data, NULL) < 0)
         return false;

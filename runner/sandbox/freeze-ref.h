@@ -1,10 +1,11 @@
 #pragma once
 
 /*
- * A sandbox is frozen while its files are read. The first reader pauses it, the last resumes it:
- * two snapshots at once never see it run. A sandbox that a client paused stays paused; one that a
- * client resumes meanwhile runs. The owner of the pause is stored: the next daemon ends a pause
- * whose readers died with the daemon before it.
+ * References that keep a sandbox frozen while its files are read. The first reader freezes the
+ * sandbox, the last one thaws it, so two snapshots at once never see it run. A sandbox that a
+ * client has paused stays paused. If a client resumes the sandbox meanwhile, it runs. state.json
+ * says that the pause belongs to readers. So after a crash the next daemon ends a pause whose
+ * readers died with the old one.
  */
 
 #include <stdbool.h>
@@ -19,14 +20,18 @@ struct freeze_ref {
 };
 
 /*
- * 1: it holds still already, or nothing runs in it: cb is not called. 0: cb follows. An error:
- * -EBUSY and what sandbox_pause says. hold: the caller's, until freeze_ref_put.
+ * Takes a reference; h belongs to the caller until freeze_ref_put. Returns 1 if the sandbox is
+ * frozen already or runs nothing; cb is then not called. Returns 0 if cb will be called from the
+ * loop. Negative: -EBUSY, or an error of sandbox_pause.
  */
 int freeze_ref_get(struct freeze_ref *h, struct sandbox *s, sandbox_cb cb, void *data,
                    struct err *err);
-/* For cb, when it was called with r >= 0. */
+/* Counts the reference. cb calls this if its r >= 0. */
 void freeze_ref_frozen(struct freeze_ref *h);
-/* Whether cb follows, which then calls freeze_ref_thawed with what it was told. Ends a hold that
- * never began or has ended, too: false. */
+/*
+ * Drops the reference. True: the sandbox is being thawed; cb is called later, and passes its r to
+ * freeze_ref_thawed. False: there is nothing to wait for, also for a reference that was never
+ * counted.
+ */
 bool freeze_ref_put(struct freeze_ref *h, sandbox_cb cb, void *data);
 void freeze_ref_thawed(struct freeze_ref *h, int r);

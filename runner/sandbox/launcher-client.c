@@ -18,7 +18,7 @@
 
 struct pending {
     int request; /* owned; its memfd, until it has been sent */
-    int client;  /* owned until then; the connection of the client that it is for, or -1 */
+    int client;  /* owned until then; connection of the requesting client, or -1 */
     launch_cb cb;
     void *data;
     struct pending *next;
@@ -28,7 +28,7 @@ struct launcher_client {
     int sock; /* owned */
     uv_poll_t poll;
     struct pending *first, **last; /* owned; answered in order */
-    struct pending *unsent;        /* the first that the socket had no room for, or NULL */
+    struct pending *unsent;        /* first request that the socket had no room for, or NULL */
     unsigned count, max;
     void (*on_gone)(void *data);
     void *data;
@@ -65,7 +65,7 @@ static void pending_answer(struct launcher_client *c, int r, const struct launch
     if (c->first == NULL)
         c->last = &c->first;
     c->count--;
-    if (c->unsent == p) /* when all are answered for a launcher that is gone */
+    if (c->unsent == p) /* when the launcher has died and all are answered */
         c->unsent = p->next;
     pending_close(p);
     p->cb(p->data, r, reply, fds, err);
@@ -98,7 +98,10 @@ static int reply_take_fds(struct msghdr *hdr, int fds[LAUNCH_REPLY_FDS_MAX])
     return count;
 }
 
-/* The launcher has done it, but its descriptors found no room here: the caller must undo it. */
+/*
+ * The launcher has done the work, but this process had no room for its fds: the caller must undo
+ * the work.
+ */
 static void reply_no_room(struct launch_reply *reply, int fds[LAUNCH_REPLY_FDS_MAX])
 {
     reply_close_fds(fds);
@@ -107,7 +110,7 @@ static void reply_no_room(struct launch_reply *reply, int fds[LAUNCH_REPLY_FDS_M
                    "the daemon has no descriptors left (raise its limit of open files)");
 }
 
-/* 1, 0 at the end, -EAGAIN, or another negative errno. */
+/* Receives one reply. Returns 1, 0 at the end, -EAGAIN, or another negative errno. */
 static int client_receive(struct launcher_client *c, struct launch_reply *reply,
                           int fds[LAUNCH_REPLY_FDS_MAX])
 {
@@ -141,7 +144,7 @@ static void client_lost(struct launcher_client *c)
 {
     c->gone = true;
     (void)uv_poll_stop(&c->poll);
-    /* First: a daemon exits in on_gone, before an answer is taken for what has happened. */
+    /* First, because a daemon exits in on_gone: no failed reply may be acted on before. */
     c->on_gone(c->data);
     pending_answer_all(c, -EPIPE, "the launcher is gone");
 }
@@ -177,8 +180,10 @@ static void client_watch(struct launcher_client *c)
                         on_launcher_event);
 }
 
-/* Sends as much as the socket takes. A failure other than EAGAIN is the launcher's end, which
- * read_all sees. */
+/*
+ * Sends queued requests while the socket has room. A failure other than EAGAIN means that the
+ * launcher has exited, which client_read_all notices.
+ */
 static int client_flush(struct launcher_client *c)
 {
     while (c->unsent != NULL) {
@@ -258,7 +263,7 @@ static int pending_send(int sock, const struct pending *p)
     return sendmsg(sock, &hdr, MSG_NOSIGNAL | MSG_DONTWAIT) < 0 ? -errno : 0;
 }
 
-/* Without looking at how many there are. */
+/* Queues a request regardless of the limit of pending ones. */
 static int client_enqueue(struct launcher_client *c, const struct buf *request, int client_fd,
                           launch_cb cb, void *data, struct err *err)
 {
@@ -274,11 +279,11 @@ static int client_enqueue(struct launcher_client *c, const struct buf *request, 
     *p = (struct pending){.client = FD_NONE, .cb = cb, .data = data};
     p->request = memfd_sealed("rind-request", request->data, request->len);
     r = p->request;
-    if (r >= 0 && client_fd >= 0) { /* its connection may be closed before the request is sent */
+    if (r >= 0 && client_fd >= 0) { /* the connection may be closed before the send */
         p->client = fcntl(client_fd, F_DUPFD_CLOEXEC, 3);
         r = p->client < 0 ? -errno : r;
     }
-    waits = r >= 0 && c->unsent != NULL; /* behind others */
+    waits = r >= 0 && c->unsent != NULL; /* queued behind others */
     if (r >= 0 && !waits) {
         r = pending_send(c->sock, p);
         waits = r == -EAGAIN;
@@ -286,7 +291,7 @@ static int client_enqueue(struct launcher_client *c, const struct buf *request, 
     if (r < 0 && !waits) {
         pending_close(p);
         free(p);
-        if (r == -ECONNRESET) /* it died with requests unread */
+        if (r == -ECONNRESET) /* the launcher exited with unread requests */
             return err_set(err, -EPIPE, "the launcher is gone");
         return err_errno(err, r, "send to the launcher");
     }

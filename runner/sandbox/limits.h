@@ -1,12 +1,12 @@
 #pragma once
 
 /*
- * Every limit of the daemon that can be configured, in one table: the struct, its defaults, the
- * configuration's keys and docs/configuration.md all follow from it (tests/unit/test-limits.c).
- * A request that reaches a limit gets an error; its message begins with "limit KEY: ".
+ * All configurable limits of the daemon, in one table. The struct, its defaults, the
+ * configuration's keys and docs/configuration.md follow from it (tests/unit/test-limits.c). A
+ * request that reaches a limit gets an error whose message begins with "limit KEY: ".
  *
- * The sizes of formats (a path, a frame, an id) are no limits in this sense: they stand beside
- * their format.
+ * Sizes that belong to a format (a path, a frame, an id) are not limits in this sense: they are
+ * declared with their format.
  */
 
 #include <stddef.h>

@@ -9,10 +9,10 @@
 
 struct log_watch {
     uv_loop_t *loop; /* borrowed */
-    int fd;          /* owned; -1 = not needed so far */
+    int fd;          /* owned; -1 = not opened yet */
     uv_poll_t poll;
     struct log_watched *first;
-    struct log_watched *at; /* the next to be looked at, while events are told */
+    struct log_watched *at; /* next watcher to visit while events are delivered */
 };
 
 struct log_watch *log_watch_new(uv_loop_t *loop)
@@ -45,7 +45,7 @@ void log_watch_close(struct log_watch *lw)
 static void log_watch_tell(struct log_watch *lw, int wd)
 {
     for (struct log_watched *w = lw->first; w != NULL; w = lw->at) {
-        lw->at = w->next; /* log_watch_stop keeps it right */
+        lw->at = w->next; /* log_watch_stop updates it */
         for (int i = 0; i < LOG_WATCH_FILES; i++)
             if (w->wds[i] == wd) {
                 w->on_change(w);
@@ -63,7 +63,7 @@ static void on_inotify_event(uv_poll_t *h, int status, int events)
 
     (void)status;
     (void)events;
-    /* Once: a process that writes without a pause would keep the loop here, and others from it. */
+    /* Reads once only: a process that writes all the time would keep the loop here. */
     n = read(lw->fd, buffer, sizeof(buffer));
     for (const char *at = buffer; n > 0 && at < buffer + n;) {
         const struct inotify_event *ev = (const struct inotify_event *)(const void *)at;

@@ -1,7 +1,7 @@
 /*
- * The log segments of a process in the supervisor's tree: <name>.out.0, .out.1, .err.0, .err.1
- * (proto/init-msg.h says what is in them). A main process's go on from run to run, with offsets
- * that only grow; main.run says where the last run has begun in them.
+ * The log segments of a process in the supervisor's directory: <name>.out.0, .out.1, .err.0, .err.1
+ * (proto/init-msg.h describes their content). The main process's log continues from run to run,
+ * with offsets that only grow. main.run holds the offsets at which the last run began.
  */
 #include "sandbox/logs.h"
 
@@ -21,12 +21,14 @@
 enum {
     STREAMS = 2,
     SEGMENTS = 2 * STREAMS,
-    READ_TRIES = 16,        /* against an init that empties segments faster than they are read */
+    READ_TRIES = 16,        /* in case init empties segments faster than they are read */
     RUN_MAGIC = 0x4e525244, /* "DRRN" */
 };
 
-/* What is in main.run. It is written over in place: whole against a kill, and without new room on a
- * disk that is full. */
+/*
+ * The content of main.run. The file is overwritten in place: a kill cannot leave half of it, and a
+ * full disk cannot prevent it.
+ */
 struct run_mark {
     uint32_t magic, reserved;
     uint64_t began[STREAMS];
@@ -96,7 +98,7 @@ struct segment {
     uint64_t end; /* logical */
 };
 
-/* Which segments there are, older first; 0 to 2. */
+/* Reads the headers of both segments, the older one first. Returns the number of valid ones. */
 static int segments_load(const int fds[2], struct segment ret[2])
 {
     int count = 0;
@@ -121,7 +123,7 @@ static int segments_load(const int fds[2], struct segment ret[2])
     return count;
 }
 
-/* Whether the segment is still the one that was looked at: init may have emptied it meanwhile. */
+/* Checks that init has not emptied the segment since its header was read. */
 static bool segment_is_unchanged(const struct segment *s)
 {
     struct log_header now;
@@ -130,7 +132,7 @@ static bool segment_is_unchanged(const struct segment *s)
            now.start == s->header.start;
 }
 
-/* -EAGAIN: look again. */
+/* Returns -EAGAIN if init has changed the segments meanwhile; the caller tries again. */
 static ssize_t segments_read_once(const int fds[2], uint64_t *offset, void *buf, size_t size,
                                   uint64_t *ret_lost)
 {
@@ -183,7 +185,7 @@ void logs_state(const int fds[2], struct process_log *ret)
             ret->dropped = segments[i].header.dropped;
 }
 
-/* ---- the main process's ---- */
+/* ---- the main process's log ---- */
 
 static const char mark_name[] = "main.run";
 

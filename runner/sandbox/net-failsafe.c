@@ -22,11 +22,11 @@ struct net_failsafe {
     struct supervisor *sup;
     uv_poll_t poll;
     int fd;             /* owned */
-    bool asking, again; /* something has changed since it was asked */
+    bool asking, again; /* again: a change came while a request was pending */
     bool some, closed;
 };
 
-/* Why, of an entry of the list; NULL: it is not in it. */
+/* Returns the reason for this id from the launcher's list; NULL: the id is not listed. */
 static const char *closed_reason_of(const char *list, size_t len, const char *id)
 {
     for (const char *at = list; at < list + len; at += strlen(at) + 1) {
@@ -86,7 +86,7 @@ static void on_poll_closed(uv_handle_t *h)
 
     (void)close(w->fd);
     if (w->asking)
-        w->fd = FD_NONE; /* the answer comes when the launcher's socket is closed */
+        w->fd = FD_NONE; /* the pending reply frees w, when the launcher's socket is closed */
     else
         free(w);
 }

@@ -1,12 +1,15 @@
 #pragma once
 
-/* Which sandboxes have a closed network, as their firewall rules could not be put back: the
- * launcher says it (LAUNCH_CLOSED), once it is asked and whenever that changes. It is kept with the
- * sandbox (sandbox_info), and told of as the events network_closed and network_open. */
+/*
+ * Tracks sandboxes whose network the launcher has closed because it could not restore their
+ * firewall rules. The launcher reports them (LAUNCH_CLOSED) on request and after each change. The
+ * reason is kept in the sandbox (sandbox_info), and events network_closed and network_open are
+ * emitted.
+ */
 
 struct net_failsafe;
 struct supervisor;
 
-/* A sandbox has a network, perhaps one of another's that is closed already. */
+/* Called when a sandbox gets a network. It may have joined a network that is closed already. */
 void net_failsafe_begin(struct supervisor *sup);
 void net_failsafe_close(struct net_failsafe *w);

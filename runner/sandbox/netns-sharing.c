@@ -1,6 +1,7 @@
 /*
- * Sandboxes that share the network of another. The network lives as long as one of them; its name
- * and addresses are the other's, which therefore cannot be removed while they run.
+ * Sandboxes that share the network of another sandbox (spec->net_container). The launcher keeps the
+ * net namespace as long as one of them runs. The owner gives the network its name and addresses, so
+ * it cannot be removed while others run in the network.
  */
 #include <errno.h>
 #include <stdio.h>
@@ -21,10 +22,13 @@ static struct sandbox *sandbox_net_peer(const struct sandbox *s)
     return sandbox_find(s->sup, s->spec->net_container);
 }
 
-/* A sandbox in the network of another has that one's host name, and so on. */
+/*
+ * Returns the host name that processes of s see. A sandbox in the network of another has the host
+ * name of that one.
+ */
 const char *sandbox_hostname(const struct sandbox *s)
 {
-    enum { DEPTH_MAX = 8 }; /* two could name each other */
+    enum { DEPTH_MAX = 8 }; /* two sandboxes could name each other */
     const struct sandbox *other;
 
     for (int i = 0; i < DEPTH_MAX && (other = sandbox_net_peer(s)) != NULL; i++)
@@ -42,8 +46,11 @@ void sandbox_take_net(struct sandbox *s, const struct launch_reply *reply)
     net_failsafe_begin(s->sup);
 }
 
-/* The next live sandbox in the network of the sandbox with this id: it joined that one, or another
- * that is in the same network. s: that sandbox, or NULL where only the id is left. */
+/*
+ * Finds the next live sandbox, from `from` on, that has joined the network of the sandbox `id`. It
+ * has joined that sandbox, or another one in the same network. s: the sandbox `id`, or NULL if only
+ * its id is known.
+ */
 static struct sandbox *next_dependent(const char *id, const struct sandbox *s, struct sandbox *from)
 {
     for (; from != NULL; from = from->sharing.next)
@@ -70,11 +77,13 @@ static bool end_dependents(struct supervisor *sup, const char *id, const struct 
     for (struct sandbox *d = next_dependent(id, s, sup->sharing), *next; d != NULL; d = next) {
         next = next_dependent(id, s, d->sharing.next);
         any = true;
-        /* A sandbox that is being started, taken up or ended comes by here again. */
+        /*
+         * A sandbox in the middle of a start, a reattach or an end is ended later: when it settles,
+         * the removal calls this function again.
+         */
         if (d->channel == NULL || d->init != INIT_RUNNING || d->state == SANDBOX_REMOVING)
             continue;
-        /* An init that is there for files alone, or of a broken sandbox, is ended without a stop.
-         */
+        /* A helper init, or the init of a broken sandbox, is ended without a stop signal. */
         if (d->state == SANDBOX_STOPPED || sandbox_stop(d, 0, NULL, NULL, NULL) < 0)
             sandbox_end_init(d);
     }

@@ -22,7 +22,7 @@ struct leftover {
     struct supervisor *sup; /* borrowed */
     struct leftover *next;
     char id[LAUNCH_ID_MAX + 1];
-    char *name; /* owned; or NULL */
+    char *name; /* owned, or NULL */
     unsigned tries;
     uv_timer_t retry;
 };
@@ -49,8 +49,10 @@ static int leftover_send(struct supervisor *sup, const char *id, enum launch_ver
     return r < 0 ? r : launcher_client_send_due(sup->launcher, &b, cb, data, NULL);
 }
 
-/* Kills an init that no supervisor has taken up, and ignores the answers. The launcher has to adopt
- * it first: it kills only inits that it knows. */
+/*
+ * Kills an init that no supervisor has reattached to; the launcher's replies are ignored. The
+ * launcher kills only inits that it knows, so it has to reattach first.
+ */
 static void leftover_kill_init(struct supervisor *sup, const char *id)
 {
     (void)leftover_send(sup, id, LAUNCH_REATTACH, on_reply_ignored, NULL);
@@ -95,12 +97,12 @@ static void on_release_reply(void *data, int r, const struct launch_reply *reply
     (void)reply;
     (void)fds;
     if (r == -ECANCELED || r == -EPIPE)
-        return; /* the supervisor stops, and closes it */
+        return; /* the supervisor is stopping: orphans_close frees l */
     if (r < 0 && r != -ENOENT) {
         leftover_try_later(l, err->msg);
         return;
     }
-    (void)store_remove(l->sup->store, l->id, NULL); /* what stays is swept at the next start */
+    (void)store_remove(l->sup->store, l->id, NULL); /* the next start sweeps remaining files */
     if (l->name != NULL)
         events_emit(l->sup->events, "destroy", l->id, l->name, STORE_NO_CREATOR, NULL);
     log_info("supervisor", "id=%s half made or half removed: swept", l->id);
@@ -112,13 +114,13 @@ static void on_leftover_retry(uv_timer_t *h)
     struct leftover *l = h->data;
     int r;
 
-    /* The members of its network are known when every sandbox has been taken up. */
+    /* Which sandboxes have joined its network is known only after every reattach. */
     if (l->sup->reattaching > 0 && l->sup->sharing != NULL) {
         (void)uv_timer_start(&l->retry, on_leftover_retry, RETRY_MS, 0);
         return;
     }
     leftover_kill_init(l->sup, l->id);
-    /* Its removal was to end them first; a half made one cannot have been joined. */
+    /* Sandboxes in its network must end first. A sandbox whose creation was cut off has none. */
     if (sandbox_end_dependents_of(l->sup, l->id)) {
         leftover_try_later(l, "others are in its network");
         return;
@@ -144,7 +146,7 @@ void orphans_add(struct supervisor *sup, const char *id, const char *name)
         return;
     l = calloc(1, sizeof(*l));
     if (l == NULL)
-        return; /* the next supervisor's */
+        return; /* the next supervisor finds the orphan again */
     l->sup = sup;
     l->name = name != NULL ? strdup(name) : NULL;
     (void)snprintf(l->id, sizeof(l->id), "%s", id);
@@ -152,8 +154,8 @@ void orphans_add(struct supervisor *sup, const char *id, const char *name)
     l->retry.data = l;
     l->next = sup->orphans;
     sup->orphans = l;
-    (void)uv_timer_start(&l->retry, on_leftover_retry, 0,
-                         0); /* when all that is on disk has been read */
+    /* From the loop, after all of the disk has been read. */
+    (void)uv_timer_start(&l->retry, on_leftover_retry, 0, 0);
 }
 
 void orphans_close(struct supervisor *sup)

@@ -1,15 +1,17 @@
 #pragma once
 
 /*
- * Leftovers: a crash has cut off the creation or the removal of a sandbox, and an init, cgroups, an
- * id range, files of the launcher's and the supervisor's may be left. No client sees it any more.
- * It is ended and removed in the background. That is tried for some seconds while an init is about
- * to end; the next supervisor tries again.
+ * Orphans: ids of sandboxes whose creation or removal was cut off by a crash. An init, cgroups, an
+ * id range, and files of the launcher and of the supervisor may be left. No client sees an orphan.
+ * The supervisor kills its processes and removes its files in the background. It retries for some
+ * seconds while an init is about to end; after that the next supervisor tries again.
  */
 
 struct supervisor;
 
-/* name: of the event `destroy`; NULL where no client was told of the sandbox. */
+/*
+ * Adds an orphan. name: the name in the event `destroy`; NULL if no client was told of the sandbox.
+ */
 void orphans_add(struct supervisor *sup, const char *id, const char *name);
-/* After the launcher's client has been closed. */
+/* Frees all orphans. Called after the launcher's client has been closed. */
 void orphans_close(struct supervisor *sup);

@@ -1,6 +1,6 @@
 #pragma once
 
-/* Where rind keeps things when root runs it and nobody says otherwise. */
+/* Directories of a rind that root runs without other settings. */
 
 #define CORE_STATE_DIR   "/var/lib/rind"
 #define CORE_RUNTIME_DIR "/run/rind"

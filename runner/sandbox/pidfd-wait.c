@@ -11,7 +11,7 @@ struct pidfd_wait {
     int pidfd; /* owned */
     uv_poll_t poll;
     uv_timer_t limit;
-    unsigned handles; /* that are not closed yet */
+    unsigned handles; /* number of open handles */
     bool closing;
     pidfd_wait_cb cb;
     void *data;
@@ -44,7 +44,7 @@ static void death_over(struct pidfd_wait *d, bool late)
 
 static void on_pidfd_readable(uv_poll_t *h, int status, int events)
 {
-    (void)status; /* an error is an end: nothing better can be waited for */
+    (void)status; /* an error is treated as an exit, because no better event can follow */
     (void)events;
     death_over(h->data, false);
 }

@@ -1,18 +1,23 @@
 #pragma once
 
-/* Waits in the loop for a process to end, but not for ever. */
+/* Waits in the loop for the exit of a process, with a time limit. */
 
 #include <stdbool.h>
 #include <uv.h>
 
 struct pidfd_wait;
 
-/* late: it is still there after the limit. Called once, never from within pidfd_wait_start; the
- * watch is closed by then. */
+/*
+ * late: the process still exists after the limit. Called once, never inside pidfd_wait_start; the
+ * wait is closed by then.
+ */
 typedef void (*pidfd_wait_cb)(void *data, bool late);
 
-/* pidfd: borrowed, duplicated. limit_ms: 0 = for ever. 0 or negative errno. */
+/*
+ * Starts a wait. pidfd: borrowed, duplicated. limit_ms: 0 = no limit. Returns 0 or a negative
+ * errno.
+ */
 int pidfd_wait_start(uv_loop_t *loop, int pidfd, unsigned limit_ms, pidfd_wait_cb cb, void *data,
                      struct pidfd_wait **ret);
-/* No callback any more; freed by the loop. NULL is fine. */
+/* Cancels the wait: no callback follows. The loop frees it. d may be NULL. */
 void pidfd_wait_close(struct pidfd_wait *d);

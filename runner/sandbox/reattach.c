@@ -1,11 +1,11 @@
 /*
- * The start of a supervisor: every sandbox on disk is taken up. A live init is asked for its execs
- * (LIST). A sandbox without init is stopped. A sandbox whose files cannot be read is broken; the
- * others do not suffer for it. A half made or half removed sandbox is a leftover (orphans.c), and
- * so is an id that only the launcher knows: no sandbox any more, its name free.
+ * The reattach of a new supervisor to every sandbox on disk. A live init gets a LIST request for
+ * its execs. A sandbox without an init becomes stopped. A sandbox whose files cannot be read
+ * becomes broken, and does not affect the others. A sandbox whose creation or removal was cut off
+ * is an orphan (orphans.c). So is an id that only the launcher knows; its name is free.
  *
- * The files on disk say what clients wanted; only init and the launcher say what runs. Every answer
- * of an init has a deadline: a compromised init must not keep the others from being served.
+ * The files on disk say what clients wanted; only init and the launcher know what runs. Every reply
+ * of an init has a deadline, because a compromised init must not delay the other sandboxes.
  */
 #include <errno.h>
 #include <stdio.h>
@@ -33,10 +33,10 @@
 
 enum {
     LIST_MAX = 1 << 20,
-    LIST_WAIT_MS = 10000, /* for init to tell of its execs */
-    RETRY_MS = 25,        /* of an adoption whose init does not listen yet, or is about to end */
+    LIST_WAIT_MS = 10000, /* time for init to list its execs */
+    RETRY_MS = 25, /* the wait between tries while init does not listen yet, or is about to end */
     RETRIES_MAX = 400,
-    COME_BACK_MS = 10000, /* for the client of a main process that ended while no supervisor ran */
+    COME_BACK_MS = 10000, /* for the client of a main process that ended without supervisor */
 };
 
 /* ---- what init says ---- */
@@ -57,7 +57,7 @@ static void reattach_exec(struct sandbox *s, const struct imsg *msg)
     exec_own(e, &sandbox_main_events, s);
 }
 
-/* The main process runs; whether its start was written down before is another matter. */
+/* The main process runs. The state on disk may be older than its start. */
 static void take_up_running(struct sandbox *s)
 {
     bool known =
@@ -78,16 +78,16 @@ static void take_up_state(struct sandbox *s)
 
     if (s->run.main != NULL) {
         take_up_running(s);
-        s->adoption.stop_again = stopping; /* a client asked for it */
+        s->adoption.stop_again = stopping; /* a client had requested the stop */
         return;
     }
-    /* A stopped sandbox has an init for its files, or for a start that was cut off. */
+    /* The init is a helper init, or belongs to a start that was cut off. */
     (void)sandbox_set_state(s, s->exit.has || s->state == SANDBOX_STOPPED ? EV_FOUND_STOPPED
                                                                           : EV_FOUND_CREATED);
     s->adoption.stop_again = stopping;
 }
 
-/* The clients of these died with the supervisor that they were connected to. */
+/* Ends execs that are not kept: their clients' connections died with the old supervisor. */
 static void end_unkept(struct sandbox *s)
 {
     for (struct exec *e = exec_first(s), *next; e != NULL; e = next) {
@@ -97,13 +97,13 @@ static void end_unkept(struct sandbox *s)
     }
 }
 
-/* It is taken up, with whatever came of it. */
+/* The reattach to one sandbox is complete, with or without success. */
 static void adoption_answered(struct sandbox *s, enum init_phase phase)
 {
     sandbox_set_init(s, phase);
     (void)uv_timer_stop(&s->timer);
     supervisor_taken_up(s->sup);
-    sandbox_dependent_settled(s); /* a removal of what it has joined may wait for it */
+    sandbox_dependent_settled(s); /* the removal of its network's owner may wait for this */
 }
 
 static void adoption_broken(struct sandbox *s, const char *why)
@@ -134,7 +134,7 @@ static void on_let_go(void *data, int r, const struct err *err)
     sandbox_unref(s);
 }
 
-/* The supervisor that read its files died, and with it the reason for the pause. */
+/* Thaws a sandbox that was frozen for readers of its files: they died with the old supervisor. */
 static void adoption_end_hold(struct sandbox *s)
 {
     struct err err = ERR_NONE;
@@ -150,7 +150,10 @@ static void adoption_end_hold(struct sandbox *s)
     sandbox_unheld(s);
 }
 
-/* As after a boot: a policy `always` counts also where a client has stopped it. */
+/*
+ * Restarts a stopped sandbox as its policy says, as after a boot: `always` restarts it even if a
+ * client has stopped it.
+ */
 static void adoption_restart(struct sandbox *s)
 {
     s->restart.user_stopped = !s->adoption.wanted && s->spec->restart != RESTART_ALWAYS;
@@ -166,20 +169,21 @@ static void adoption_list_end(struct sandbox *s)
         sandbox_parts_main_runs(s, s->run.main, true);
     if (s->run.main == NULL || exec_get_state(s->run.main) != EXEC_ENDED) {
         sandbox_goes_on(s);
-        if (s->state == SANDBOX_STOPPED) /* its init is there for files, or for a restart cut off */
+        if (s->state == SANDBOX_STOPPED) /* a helper init, or a restart was cut off */
             adoption_restart(s);
         return;
     }
-    /* It ended while no supervisor listened: init has kept its status and its last output. A client
-     * that was attached has a moment to come back for them. */
+    /*
+     * The main process ended while no supervisor was connected; init has kept its status and its
+     * last output. A client that was attached has a few seconds to return for them.
+     */
     if (sandbox_is_attachable(s) && !s->adoption.stop_again)
         (void)uv_timer_start(&s->timer, on_not_missed, COME_BACK_MS, 0);
     else
         exec_tell_owner(s->run.main);
 }
 
-/* A part that could not open its sockets again has logged it: the processes in the sandbox are
- * worth more. */
+/* A part that could not open its sockets again has logged that; the sandbox runs on. */
 static void on_reopened(struct sandbox *s, int r, const struct err *err)
 {
     (void)r;
@@ -224,7 +228,9 @@ static bool sandbox_ran(const struct sandbox *s)
            s->state == SANDBOX_STARTING || s->state == SANDBOX_STOPPING;
 }
 
-/* A reboot or the kernel ended it: no exit status was seen. */
+/*
+ * Records SIGKILL as the exit status: a reboot or the kernel ended the run, and no status was seen.
+ */
 static void killed_unseen(struct sandbox *s)
 {
     if (s->exit.has)
@@ -292,8 +298,8 @@ static void on_reattached(void *data, int r, const struct launch_reply *reply, i
         r = listen_to_init(s, fds);
     }
     if (r == -ECANCELED || r == -EPIPE || r == -ECONNRESET) {
-        ; /* the supervisor stops, or init has exited, which the channel reports (-ECONNRESET: it
-             left unread messages behind) */
+        ; /* the supervisor is stopping, or init has exited, which the channel reports (-ECONNRESET:
+             init left unread messages) */
     } else if (r == -ESRCH) {
         adoption_found_stopped(s);
     } else if (r == -EAGAIN && s->adoption.tries++ < RETRIES_MAX) {
@@ -302,7 +308,7 @@ static void on_reattached(void *data, int r, const struct launch_reply *reply, i
     } else if (r < 0) {
         adoption_broken(s, err != NULL && err->msg[0] != '\0' ? err->msg : strerror(-r));
     }
-    /* else LIST_END answers */
+    /* otherwise LIST_END completes the reattach */
     sandbox_unref(s);
 }
 
@@ -324,7 +330,7 @@ static struct sandbox *sandbox_alloc_stored(struct supervisor *sup, const char *
 
     if (s == NULL)
         return NULL;
-    s->state = st->state; /* as it was written down; EV_FOUND_* follow from what runs */
+    s->state = st->state; /* the state on disk; EV_FOUND_* events correct it */
     s->made.by = st->creator;
     s->made.ms = st->created_ms;
     s->run.started_ms = st->started_ms;
@@ -381,7 +387,7 @@ static void on_launch_list(void *data, int r, const struct launch_reply *reply, 
     if (r == 0 && fds[0] >= 0 && lseek(fds[0], 0, SEEK_SET) == 0 &&
         file_read_fd(fds[0], LIST_MAX, &ids, &len, NULL) == 0) {
         for (const char *id = ids; id < ids + len; id += strlen(id) + 1)
-            /* Its creation or removal was cut off between the launcher's tree and ours. */
+            /* The crash came between the launcher's step and the supervisor's. */
             if (launch_id_ok(id) && sandbox_find(sup, id) == NULL)
                 orphans_add(sup, id, NULL);
     } else {
@@ -402,7 +408,7 @@ int supervisor_reattach(struct supervisor *sup, struct err *err)
     auto_buf struct buf b = BUF_INIT(0);
     int r;
 
-    sup->reattaching = 1; /* the list's own */
+    sup->reattaching = 1; /* one for the reply to LAUNCH_LIST */
     r = store_each(sup->store, sandbox_take_up, sup, err);
     if (r < 0)
         return r;

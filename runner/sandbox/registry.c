@@ -1,5 +1,7 @@
-/* The table of sandboxes: makes, finds and forgets them, and computes from a spec the environment
- * of each process. */
+/*
+ * The sandbox registry: creates, finds and forgets sandboxes. It also computes the environment of
+ * each process from the spec.
+ */
 #include <errno.h>
 #include <stddef.h>
 #include <stdio.h>
@@ -37,7 +39,7 @@ static struct sandbox **index_bucket(struct sandbox **index, const char *key)
     return &index[hash_text(key, strlen(key)) & (SANDBOX_BUCKETS - 1)];
 }
 
-/* `off`: which link of a sandbox. */
+/* Returns the link at offset `off` of a sandbox. */
 static struct sandbox_link *sandbox_link_of(struct sandbox *s, size_t off)
 {
     return (struct sandbox_link *)(void *)((char *)s + off);
@@ -85,7 +87,7 @@ static void table_drop(struct sandbox *s)
     s->sup->count--;
 }
 
-/* `spec` has its name already, and the sandbox whose network it shares: the indices need both. */
+/* spec must have its name and net_container: both are keys of the indices. */
 struct sandbox *sandbox_alloc(struct supervisor *sup, const char *id, struct spec *spec)
 {
     struct sandbox *s = calloc(1, sizeof(*s));
@@ -118,7 +120,7 @@ void sandbox_forget(struct sandbox *s)
         pidfd_wait_close(take(s->end.pidfd_wait));
         sandbox_unref(s);
     }
-    sandbox_parts_tell(s, PART_FORGOTTEN); /* they hold execs, and execs hold the sandbox */
+    sandbox_parts_tell(s, PART_FORGOTTEN); /* parts hold execs, and execs hold the sandbox */
     exec_unref(take(s->run.main));
     sandbox_unref(s);
 }
@@ -138,7 +140,7 @@ static int sandbox_make_id(struct supervisor *sup, char id[SANDBOX_ID_LEN + 1])
 
 /* ---- create ---- */
 
-/* A creation under way. A failure first removes what was made, then answers. */
+/* A creation in progress. On failure the sandbox is removed before cb is called. */
 struct creation {
     struct sandbox *s;
     sandbox_cb cb;
@@ -159,8 +161,8 @@ static void on_undone(void *data, int r, const struct err *err)
 {
     struct creation *c = data;
 
-    (void)err; /* the first failure is what matters */
-    /* A creation that cannot be undone now leaves no sandbox all the same. */
+    (void)err; /* the client gets the first failure */
+    /* If the removal fails, the id becomes an orphan, and the client sees no sandbox. */
     if (r < 0 && r != -ECANCELED && r != -EPIPE && c->s->state != SANDBOX_GONE) {
         orphans_add(c->s->sup, c->s->id, NULL);
         sandbox_forget(c->s);
@@ -215,15 +217,17 @@ static int creation_check(struct supervisor *sup, const struct spec *spec,
     return spec_check_removal(spec, err);
 }
 
-/* A limited client was allowed the network of this sandbox, by its id. Another sandbox may have the
- * name by the time of a later start, which may come without a request. */
+/*
+ * Replaces the name in net_container by an id. The client policy has allowed that very sandbox, and
+ * the name may belong to another one at a later start.
+ */
 static int spec_fix_network(struct supervisor *sup, struct spec *spec, struct err *err)
 {
     char *id;
 
     if (spec->net_container == NULL)
         return 0;
-    id = strdup(sandbox_find(sup, spec->net_container)->id); /* check_create has found it */
+    id = strdup(sandbox_find(sup, spec->net_container)->id); /* creation_check has found it */
     if (id == NULL)
         return err_errno(err, -ENOMEM, "create");
     free(spec->net_container);
@@ -267,11 +271,11 @@ int sandbox_create(struct supervisor *sup, struct spec *spec, const struct calle
     s->made.limited = creator->limited;
     *c = (struct creation){.s = s, .cb = cb, .data = data};
     sandbox_ref(s);
-    s->start.client_fd = creator->fd; /* the request to the launcher is sent at once */
+    s->start.client_fd = creator->fd; /* the launcher's request is sent inside this call */
     r = start ? sandbox_start(s, on_created, c, err) : sandbox_with_init_new(s, on_created, c, err);
     s->start.client_fd = FD_NONE;
     if (r < 0) {
-        s->spec = NULL; /* the caller keeps it */
+        s->spec = NULL; /* the caller keeps the spec */
         (void)store_remove(sup->store, id, NULL);
         sandbox_forget(s);
         sandbox_unref(s);
@@ -312,7 +316,7 @@ int sandbox_rename(struct sandbox *s, const char *name, struct err *err)
 
 /* ---- finding ---- */
 
-/* The first sandbox whose id begins so, and how many there are. */
+/* Returns the first sandbox whose id begins with the text, and counts all such sandboxes. */
 static struct sandbox *sandbox_find_prefix(struct supervisor *sup, const char *text, size_t len,
                                            unsigned *ret_matches)
 {
@@ -343,7 +347,7 @@ struct sandbox *sandbox_by_name(struct supervisor *sup, const char *name)
     return NULL;
 }
 
-/* *ret_matches: how many there are of this prefix, where none is of this id or name. */
+/* *ret_matches: the number of ids with this prefix, if no id or name is equal to the text. */
 static struct sandbox *sandbox_find_counted(struct supervisor *sup, const char *id_or_name,
                                             unsigned *ret_matches)
 {
@@ -402,8 +406,10 @@ uint64_t sandbox_next_exec_id(struct sandbox *s)
 {
     uint64_t now = (uint64_t)clock_wall_us();
 
-    /* The time, so that a later supervisor does not use an id again; counted on for two requests in
-     * one microsecond. */
+    /*
+     * The time in microseconds, so that a later supervisor does not use an id again. Two requests
+     * in one microsecond get consecutive ids.
+     */
     s->execs.last_id = now > s->execs.last_id ? now : s->execs.last_id + 1;
     return s->execs.last_id;
 }
@@ -417,8 +423,10 @@ static size_t env_list_len(char *const *list)
     return n;
 }
 
-/* Names seen so far, by hash: a client's environment may have as many entries as fit into a
- * request. */
+/*
+ * A hash set of variable names. A client's environment may have as many entries as fit into a
+ * request, so a linear search is too slow.
+ */
 struct table_names {
     const char **slots; /* owned; entries */
     size_t mask;
@@ -438,7 +446,7 @@ static bool env_names_add(struct table_names *n, const char *entry)
     }
 }
 
-/* Copies the last entry of each name, in their order. */
+/* Copies the last entry of each name; the order is kept. */
 static char **env_merge(const char **all, size_t count)
 {
     char **list = calloc(count + 1, sizeof(*list));

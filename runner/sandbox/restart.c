@@ -1,10 +1,10 @@
-/* Restart policies: when a sandbox that has ended, or whose restart has failed, runs again. */
+/* Restart policies: decide when a sandbox runs again after an exit or a failed restart. */
 #include "base/err.h"
 #include "sandbox/sandbox-internal.h"
 #include "sandbox/shared.h"
 
 enum {
-    RESTART_FIRST_MS = 100, /* back-off: doubled each time, as Docker's */
+    RESTART_FIRST_MS = 100, /* the backoff doubles each time, as Docker's does */
     RESTART_LONGEST_MS = 60000,
 };
 
@@ -13,7 +13,7 @@ static void on_restart(uv_timer_t *h)
     struct sandbox *s = h->data;
     struct err err = ERR_NONE;
 
-    /* A client may have stopped, changed or started it meanwhile. */
+    /* Meanwhile a client may have stopped, changed or started the sandbox. */
     if (s->state != SANDBOX_STOPPED || s->restart.user_stopped || s->spec->restart == RESTART_NO ||
         s->sup->stopping || s->sup->ending) {
         s->restart.due = false;
@@ -23,7 +23,7 @@ static void on_restart(uv_timer_t *h)
     s->run.wanted = true;
     sandbox_emit(s, "restart", NULL);
     if (s->channel != NULL && s->start.walk.stage != STAGE_NONE)
-        return; /* it goes on when the parts are ready */
+        return; /* on_init_ready starts the main process when the parts are ready */
     if (s->channel != NULL)
         sandbox_start_main(s);
     else if (sandbox_launch(s, &err) < 0)

@@ -1,7 +1,8 @@
 /*
- * The end of a run. Init is killed, and everything that runs in the sandbox with it; its death is
- * waited for here, not in the launcher, which has others to serve. Then the launcher syncs and
- * releases what the run held, and the sandbox is stopped: it can be started again, or removed.
+ * The end of a run. The supervisor kills init, and with it every process in the sandbox. It waits
+ * for the exit here and not in the launcher, which must stay free for other sandboxes. Then the
+ * launcher syncs the files and releases what the run held. The sandbox is then stopped, and can be
+ * started again or removed.
  */
 #include <errno.h>
 #include <stdio.h>
@@ -21,10 +22,9 @@
 #include "sandbox/shared.h"
 
 enum {
-    PIDFD_WAIT_LIMIT_MS = 10000, /* from the kill of init; then a warning is logged, and no more is
-                               waited */
-    END_AGAIN_MS = 50,           /* until the launcher is asked again to end it, */
-    END_TRIES = 200,             /* and how often where init's death is not seen: ten seconds */
+    PIDFD_WAIT_LIMIT_MS = 10000, /* from the kill of init; then the wait ends with a warning */
+    END_AGAIN_MS = 50,           /* delay before the request to the launcher is repeated */
+    END_TRIES = 200,             /* tries if init's exit is not seen: ten seconds */
 };
 
 /* ---- stopped ---- */
@@ -40,7 +40,7 @@ void sandbox_answer_failed(struct sandbox *s)
     waiters_answer(&s->waiters.started, err.code, &err);
 }
 
-/* Answers requests that wait for a run when none comes any more. */
+/* Fails the waiters for a run when no run follows. */
 static void sandbox_answer_not_run(struct sandbox *s)
 {
     struct err err = ERR_NONE;
@@ -49,7 +49,7 @@ static void sandbox_answer_not_run(struct sandbox *s)
     (void)err_set(&err, -ECANCELED, "sandbox %s was stopped before it was started",
                   sandbox_name(s));
     waiters_answer(&s->waiters.started, err.code, &err);
-    if (s->exit.has) { /* of an earlier run: a request that comes now is told the same */
+    if (s->exit.has) { /* an earlier run has ended; a later request gets the same answer */
         waiters_answer(&s->waiters.run_over, s->exit.code, NULL);
         return;
     }
@@ -68,7 +68,7 @@ static void sandbox_stopped(struct sandbox *s)
         restart = !s->start.refused;
     }
     if (s->restart.due && uv_is_active((uv_handle_t *)&s->restart.timer) == 0)
-        restart = true; /* one that has failed, and is over now */
+        restart = true; /* a failed restart whose end is complete */
     s->start.refused = false;
     if (s->state == SANDBOX_REMOVING) {
         sandbox_begin_removal(s);
@@ -94,7 +94,7 @@ static void sandbox_stopped(struct sandbox *s)
 
 /* ---- the death of init, and what the launcher does after it ---- */
 
-/* Its files are synced, and it can be started again. */
+/* The launcher has synced the files; the sandbox can be started again. */
 static void on_settled(void *data, bool late)
 {
     struct sandbox *s = data;
@@ -108,9 +108,11 @@ static void on_settled(void *data, bool late)
 
 static void sandbox_after_death(struct sandbox *s, bool dead);
 
-/* A request that could not be sent or answered now (no descriptor, a full queue) is sent again
- * later: the sandbox ends, come what may. A launcher that is gone is not asked again: the next
- * supervisor finds the sandbox. */
+/*
+ * Repeats a request that could not be sent or answered now (no fd, a full queue), because the
+ * sandbox must end in any case. After the launcher has died there is no retry: the next supervisor
+ * finds the sandbox.
+ */
 static void sandbox_end_again(struct sandbox *s, uv_timer_cb again, int r)
 {
     sandbox_set_init(s, r != -EPIPE && !s->sup->stopping ? INIT_ENDING : INIT_NONE);
@@ -129,7 +131,7 @@ static void on_stop_reply(void *data, int r, const struct launch_reply *reply, i
     struct sandbox *s = data;
     struct err own = ERR_NONE;
 
-    if (r == -EBUSY && s->end.tries > 0) { /* it was killed, and its death is not seen here */
+    if (r == -EBUSY && s->end.tries > 0) { /* init was killed, but its exit has not been seen */
         s->end.tries--;
         sandbox_end_again(s, on_stop_again, r);
         sandbox_unref(s);
@@ -143,8 +145,8 @@ static void on_stop_reply(void *data, int r, const struct launch_reply *reply, i
     }
     if (r == 0 && fds[0] >= 0 &&
         pidfd_wait_start(s->sup->loop, fds[0], 0, on_settled, s, &s->end.pidfd_wait) == 0)
-        return; /* the reference is the watch's */
-    /* A removal does not wait for them again: the launcher says whether it can. */
+        return; /* pidfd_wait takes over the reference */
+    /* A removal does not wait for them again: LAUNCH_RELEASE fails if processes are left. */
     sandbox_set_init(s, r == -EBUSY && s->state != SANDBOX_REMOVING ? INIT_UNKNOWN : INIT_NONE);
     if (s->init == INIT_UNKNOWN && (s->run.wanted || s->waiters.init != NULL))
         sandbox_start_failed(
@@ -161,7 +163,7 @@ static void sandbox_after_death(struct sandbox *s, bool dead)
     struct err err = ERR_NONE;
 
     if (s->state == SANDBOX_REMOVING && dead) {
-        /* Its files and ids need not be kept for a start that never comes. */
+        /* A sandbox that is being removed never starts again, so no sync is needed. */
         sandbox_set_init(s, INIT_NONE);
         sandbox_begin_removal(s);
     } else {
@@ -181,7 +183,7 @@ static void on_end_reply(void *data, int r, const struct launch_reply *reply, in
     (void)fds;
     if (r < 0 && r != -ENOENT && r != -ECANCELED)
         log_warn("sandbox", "id=%s end: %s", s->id, err->msg);
-    sandbox_unref(s); /* what follows, follows the death */
+    sandbox_unref(s); /* the exit of init continues the end */
 }
 
 static void on_dead(void *data, bool late)
@@ -195,7 +197,7 @@ static void on_dead(void *data, bool late)
     sandbox_unref(s);
 }
 
-/* The launcher has the pidfd that this process never got, or could not watch. */
+/* The launcher sends the pidfd, which this process never got, or could not watch. */
 static void on_kill_reply(void *data, int r, const struct launch_reply *reply, int fds[2],
                           const struct err *err)
 {
@@ -206,7 +208,7 @@ static void on_kill_reply(void *data, int r, const struct launch_reply *reply, i
         r = pidfd_wait_start(s->sup->loop, fds[0], PIDFD_WAIT_LIMIT_MS, on_dead, s,
                              &s->end.pidfd_wait);
     if (r == 0)
-        return; /* the reference is the watch's */
+        return; /* pidfd_wait takes over the reference */
     if (r != -ENOENT && r != -ECANCELED)
         log_warn("sandbox", "id=%s kill: %s", s->id,
                  err != NULL && err->code < 0 ? err->msg : strerror(-r));
@@ -224,7 +226,7 @@ int sandbox_send_kill(struct sandbox *s, struct err *err)
     return r;
 }
 
-/* The death is waited for here: the launcher could start and end nothing else meanwhile. */
+/* Waits for init's exit here: the launcher could not serve other sandboxes while it waited. */
 static int sandbox_send_end(struct sandbox *s, int pidfd, struct err *err)
 {
     int r;
@@ -236,7 +238,7 @@ static int sandbox_send_end(struct sandbox *s, int pidfd, struct err *err)
     if (r < 0)
         pidfd_wait_close(take(s->end.pidfd_wait));
     else
-        sandbox_ref(s); /* the watch's */
+        sandbox_ref(s); /* held by pidfd_wait */
     return r;
 }
 
@@ -257,7 +259,7 @@ void sandbox_end_init(struct sandbox *s)
 
     if (s->init == INIT_ENDING)
         return;
-    sandbox_set_init(s, INIT_ENDING); /* first: the ends of execs below come back here */
+    sandbox_set_init(s, INIT_ENDING); /* first: ends of execs below call this again */
     (void)sandbox_set_state(s, EV_INIT_ENDS);
     s->end.tries = 0;
     (void)uv_timer_stop(&s->timer);

@@ -1,4 +1,4 @@
-/* Facts of a sandbox for other rooms. */
+/* Accessors of a sandbox for other rooms. */
 #include "policy/policy.h"
 #include "sandbox/exec.h"
 #include "sandbox/sandbox-internal.h"

@@ -1,6 +1,6 @@
 #pragma once
 
-/* What the modules of a sandbox share, and its parts (sandbox-parts.h) see of it. */
+/* Shared by the modules of a sandbox, and visible to its parts (sandbox-parts.h). */
 
 #include <uv.h>
 
@@ -13,69 +13,73 @@
 
 enum { SANDBOX_ID_BYTES = 8, SANDBOX_ID_LEN = SANDBOX_ID_BYTES * 2 };
 
-enum { EXEC_TIMEOUT_SPARE_MS = 500 /* init has for an exec's end before we see to it */ };
+enum { EXEC_TIMEOUT_SPARE_MS = 500 /* time for init to end an exec before the supervisor acts */ };
 
-/* A request that waits for something to happen to a sandbox. */
+/* A callback that waits for an event of a sandbox. */
 struct waiter {
     sandbox_cb cb;
     void *data;
     struct waiter *next;
 };
 
-/* A place in a list of the table. */
+/* A sandbox's link in a list or index of the registry. */
 struct sandbox_link {
-    struct sandbox *next, **at; /* at: what points to us */
+    struct sandbox *next, **at; /* at: the pointer that points to this sandbox */
 };
 
-/* A pause that belongs to readers of a sandbox's files and to no client (freeze-ref.h). */
+/*
+ * The state of a pause for readers of a sandbox's files (freeze-ref.h). A client's pause is
+ * HOLD_NONE.
+ */
 enum hold_phase {
     HOLD_NONE = 0,
-    HOLD_KEPT,    /* stored: a later supervisor ends a pause that it finds so */
-    HOLD_THAWING, /* the last reader has ended it, and the sandbox does not run yet; stored too */
+    HOLD_KEPT,    /* on disk: a later supervisor ends such a pause */
+    HOLD_THAWING, /* the last reader is thawing the sandbox; on disk, too */
 };
 
 struct sandbox_freeze_for_ref {
     enum hold_phase phase;
-    unsigned readers; /* of its files, while it is paused for that */
+    unsigned readers; /* number of readers of its files that keep it frozen */
 };
 
-/* What reattach.c finds, from the start of the supervisor to LIST_END. */
+/* Findings of a reattach, from the start of the supervisor to LIST_END. */
 struct sandbox_adoption {
     unsigned tries;
     bool frozen;     /* the launcher found its processes paused */
-    bool wanted;     /* a client wanted it to run */
-    bool stop_again; /* its stop was cut off */
+    bool wanted;     /* clients wanted the sandbox to run */
+    bool stop_again; /* a stop was cut off and is repeated */
 };
 
-/* The client that a sandbox was made for. */
+/* The client that created the sandbox. */
 struct sandbox_maker {
     int64_t by;   /* a uid, or STORE_NO_CREATOR */
-    bool limited; /* while it is being made: the client is not the owner of the daemon */
-    int64_t ms;   /* since the epoch */
+    bool limited; /* during the creation: the client is not the owner of the daemon */
+    int64_t ms;   /* creation time, since the epoch */
 };
 
 /* A start: sandbox-start.c. */
 struct sandbox_start {
     struct part_walk walk; /* the stage that waits for a part */
-    bool refused;          /* it failed before the main process: not tried again */
-    int failure;           /* its negative errno, until it is stopped; error says why */
-    int fds[2];            /* owned: init's pidfd and control, while the network is set up; -1 */
-    int waiting_fd;        /* owned: client_fd while the parts prepare; -1 */
-    int client_fd; /* borrowed; the client's connection, while the sandbox is being made; -1 */
+    bool refused;          /* the start failed before the main process: no restart */
+    int failure;    /* negative errno of a failed start, until the sandbox is stopped; error has the
+                       text */
+    int fds[2];     /* owned: init's pidfd and control, while the network is set up; -1 */
+    int waiting_fd; /* owned: client_fd while the parts prepare; -1 */
+    int client_fd;  /* borrowed; the client's connection, during the creation; -1 */
 };
 
 /* The main process: sandbox-main.c. */
 struct sandbox_run {
     struct exec *main;   /* owned reference, or NULL */
     bool wanted;         /* the main process is started once init runs */
-    uint16_t rows, cols; /* of its terminal, at its next start; 0 = default */
+    uint16_t rows, cols; /* size of its terminal at the next start; 0 = default */
     int64_t started_ms;
-    int64_t began; /* by the monotonic clock; 0: before this supervisor */
+    int64_t began; /* CLOCK_MONOTONIC ms; 0: before this supervisor */
 };
 
 /* How the last run ended. */
 struct sandbox_exit {
-    bool has; /* there was one */
+    bool has; /* there was a run, and it has ended */
     int code;
     bool oom_killed, timed_out;
     int64_t finished_ms;
@@ -83,64 +87,64 @@ struct sandbox_exit {
 
 /* Restart policies: restart.c. */
 struct sandbox_restart {
-    bool due;          /* it waits for `timer`, or is under way */
-    bool user_stopped; /* a client asked for the stop: no policy restarts it */
-    unsigned stops;    /* that clients have asked for; not those of a restart */
+    bool due;          /* a restart waits for `timer`, or is in progress */
+    bool user_stopped; /* a client has stopped the sandbox: no policy restarts it */
+    unsigned stops;    /* number of stops by clients; a restart's stop does not count */
     unsigned count, failures;
-    uv_timer_t timer; /* back-off; an init that helps with files may come and go meanwhile */
+    uv_timer_t timer; /* the backoff; a helper init may come and go meanwhile */
 };
 
 /* The end of a run, and a removal: sandbox-end.c, sandbox-removal.c. */
 struct sandbox_end {
-    struct pidfd_wait *pidfd_wait; /* owned; waits for init's, or what follows a stop, with a
-                            reference of the sandbox */
-    unsigned tries;                /* of LAUNCH_STOP that are left */
+    struct pidfd_wait *pidfd_wait; /* owned; waits for the exit of init, or for the sync after a
+                                      stop; has a reference of the sandbox */
+    unsigned tries;                /* remaining tries of LAUNCH_STOP */
     unsigned release_tries;
-    bool releasing; /* LAUNCH_RELEASE is under way */
+    bool releasing; /* LAUNCH_RELEASE is pending */
 };
 
 struct sandbox_net {
-    struct net_place place;        /* while an init runs */
-    char owner[LAUNCH_ID_MAX + 1]; /* the id that the network was made for: its own, or another's */
-    char closed[192];              /* why its link is down; "": it is not (net-failsafe.c) */
+    struct net_place place;        /* valid while an init runs */
+    char owner[LAUNCH_ID_MAX + 1]; /* id that the network was made for, perhaps another's */
+    char closed[192]; /* reason why its link is down; "": the link is up (net-failsafe.c) */
 };
 
-/* Requests that wait for an event. */
+/* Waiters, by the event that they wait for. */
 struct sandbox_waiters {
     struct waiter *init;    /* init runs */
     struct waiter *started; /* the main process runs */
     struct waiter *stopped;
     struct waiter *exit;     /* the main process has ended */
-    struct waiter *run_over; /* the same, or its start has failed */
+    struct waiter *run_over; /* the main process has ended, or its start has failed */
     struct waiter *removed;
 };
 
 struct sandbox_execs {
-    struct exec *first; /* each holds a reference of the sandbox */
-    unsigned count;     /* without helpers */
+    struct exec *first; /* each exec holds a reference of the sandbox */
+    unsigned count;     /* execs, without helpers */
     uint64_t last_id;
 };
 
-/* What its parts keep; each is used by its part alone. */
+/* Data of its parts; only the part itself uses its own. */
 struct sandbox_part_data {
     struct health *health;             /* owned; NULL: no check has ever begun */
     struct console *console;           /* owned; NULL = not needed so far */
     struct exposure *exposures;        /* owned, by port */
     struct published_ports *published; /* owned; NULL = never opened (publish.c) */
-    struct fwd *fwd;                   /* owned; NULL: there is none */
-    struct net_sockets *net_sockets;   /* owned; NULL = never asked for */
+    struct fwd *fwd;                   /* owned; NULL = never opened */
+    struct net_sockets *net_sockets;   /* owned; NULL = none requested yet */
     struct {
-        struct sandbox_egress *open;  /* owned; NULL = what it sends is not looked at */
-        struct egress_change *change; /* one that waits for the launcher */
-        unsigned opening;             /* handlers and name servers (egress-socket.c) */
+        struct sandbox_egress *open;  /* owned; NULL = outgoing traffic is not controlled */
+        struct egress_change *change; /* a change that waits for the launcher */
+        unsigned opening;             /* number of sockets being opened (egress-socket.c) */
     } egress;
     struct {
-        unsigned links; /* connections to its ports (port.c) */
-        bool full;      /* more were refused, and that was logged */
+        unsigned links; /* number of connections to its ports (port.c) */
+        bool full;      /* further ones were refused, and that was logged */
     } ports;
     struct {
         unsigned running;
-        struct file_op *queue; /* that wait for their turn; each holds a reference */
+        struct file_op *queue; /* operations that wait; each holds a reference */
         unsigned waiting;
     } files;
     struct {
@@ -153,10 +157,10 @@ struct sandbox_part_data {
 struct sandbox {
     struct supervisor *sup; /* borrowed */
     struct sandbox_link all, by_id, by_name;
-    struct sandbox_link sharing; /* of sandboxes in the network of another, by their specs */
+    struct sandbox_link sharing; /* list of sandboxes whose spec joins another's network */
     char id[SANDBOX_ID_LEN + 1];
-    struct spec *spec; /* owned; its name is set */
-    unsigned refs;     /* the table's, each exec's, each request's under way */
+    struct spec *spec; /* owned; has a name */
+    unsigned refs;     /* held by the registry, each exec and each pending request */
     struct sandbox_maker made;
 
     enum sandbox_state state;
@@ -174,97 +178,113 @@ struct sandbox {
     struct sandbox_waiters waiters;
     struct sandbox_part_data parts;
 
-    uv_timer_t timer; /* another try of an end, stop deadline, hard timeout, idle helper: one at a
+    uv_timer_t timer; /* for a repeated end, stop deadline, hard timeout or idle helper: one at a
                          time, by state */
-    uv_timer_t idle;  /* inactivity */
-    unsigned handles; /* timers that are open */
+    uv_timer_t idle;  /* the inactivity timeout */
+    unsigned handles; /* number of open timers */
     char error[512];
 };
 
-/* Exec ids are never used twice in a sandbox, also not by a later supervisor. */
+/* Returns a new exec id. Ids are unique in a sandbox, across supervisors, too. */
 uint64_t sandbox_next_exec_id(struct sandbox *s);
-/* The environment of a process: the sandbox's, with `extra` replacing same names. Caller frees the
- * list and its strings. NULL on OOM. */
+/*
+ * Returns the environment of a process: the sandbox's, in which `extra` replaces variables of the
+ * same name. The caller frees the list and its strings. NULL on OOM.
+ */
 char **sandbox_env(const struct sandbox *s, char *const *extra, bool tty);
 
 /* waiters.c */
 int waiters_add(struct waiter **list, sandbox_cb cb, void *data, struct err *err);
-/* The list is emptied first: a callback may add to it. */
+/* Calls and frees every waiter. The list is emptied first, as a callback may add to it. */
 void waiters_answer(struct waiter **list, int r, const struct err *err);
-/* Takes those with this data off; returns whether there was one. */
+/* Removes the waiters with this data without a call; returns whether there was one. */
 bool waiters_forget(struct waiter **list, const void *data);
-/* Answers from the loop, for what is true already. */
+/* Calls cb from the loop, for a condition that is true already. */
 int sandbox_answer_soon(struct sandbox *s, int r, sandbox_cb cb, void *data, struct err *err);
 
 /* sandbox-life.c */
-/* Whether the table of states allows this request: 0, -EBUSY, -ENOENT. */
+/* Checks that the table of states allows this request: 0, -EBUSY or -ENOENT. */
 int sandbox_check(const struct sandbox *s, enum sandbox_event request, struct err *err);
-/* Moves it to the state that the table gives for this event; true: that is another one. An event
- * that cannot happen is logged as an error and changes nothing; with a sanitizer it aborts. */
+/*
+ * Changes to the state that the table gives for this event; returns whether the state is another
+ * one. An event that cannot happen is logged as an error and changes nothing; in a build with a
+ * sanitizer it aborts.
+ */
 bool sandbox_set_state(struct sandbox *s, enum sandbox_event event);
-/* The same for init: the phase has to be one that may follow. */
+/* Sets the phase of init; the phase must be a possible successor. */
 void sandbox_set_init(struct sandbox *s, enum init_phase phase);
 void sandbox_emit(struct sandbox *s, const char *type, const char *detail);
 void sandbox_save_state(struct sandbox *s);
-/* Saves it with a state that it is about to have, and that counts when it is on disk. */
+/* Saves the sandbox with a state that it is about to enter once the file is written. */
 int sandbox_save_as(struct sandbox *s, enum sandbox_state as, struct err *err);
-/* A request to the launcher about this sandbox; cb's data is the sandbox, with a reference that it
- * lets go. */
+/*
+ * Sends a request to the launcher about this sandbox. cb's data is the sandbox, with a reference
+ * that cb drops.
+ */
 int sandbox_send_verb(struct sandbox *s, enum launch_verb verb, launch_cb cb, struct err *err);
 
 /* sandbox-verbs.c */
-/* As sandbox_pause and sandbox_resume, for readers of its files (freeze-ref.h) and not for a
- * client. */
+/* As sandbox_pause and sandbox_resume, but for readers of its files (freeze-ref.h). */
 int sandbox_freeze_for_ref(struct sandbox *s, sandbox_cb cb, void *data, struct err *err);
 int sandbox_let_go(struct sandbox *s, sandbox_cb cb, void *data, struct err *err);
-/* A pause, if there is one, does not belong to readers any more. */
+/* Marks a pause as no longer belonging to readers. */
 void sandbox_unheld(struct sandbox *s);
 
 /* sandbox-start.c */
-/* Starts init; 0 also when that is under way. */
+/* Starts init. Returns 0 also if a start of init is in progress. */
 int sandbox_launch(struct sandbox *s, struct err *err);
-/* Starts init of a new one. */
+/* Starts init of a new sandbox; cb is called when init runs. */
 int sandbox_with_init_new(struct sandbox *s, sandbox_cb cb, void *data, struct err *err);
-/* Takes the launcher's answer: pidfd, control. */
+/* Opens the channel to init; takes fds (pidfd, control) from the launcher's reply. */
 int sandbox_open_channel(struct sandbox *s, int fds[2]);
-/* There is no main process, and why; what follows a restart of its own is restart.c's. */
+/*
+ * Ends a start that has failed before the main process; err says why. restart.c decides whether a
+ * restart is tried again.
+ */
 void sandbox_start_failed(struct sandbox *s, int r, const struct err *err);
-/* Begins anew the time after which the init of a stopped sandbox is idle. */
+/* Restarts the idle timer of a helper init. */
 void sandbox_helper_used(struct sandbox *s);
 
 /* sandbox-main.c */
 /* Starts the main process in a sandbox whose init runs. */
 void sandbox_start_main(struct sandbox *s);
-/* A process has ended: the last one after the main one lets the sandbox stop. */
+/* Called when an exec has ended. After the main process the last exec lets the sandbox stop. */
 void sandbox_exec_ended(struct sandbox *s);
-/* It has been taken up with an init that lives: timers, and what was cut off. */
+/*
+ * Called after a reattach to a live init: restarts timers, and continues a stop that was cut off.
+ */
 void sandbox_goes_on(struct sandbox *s);
-/* The owner of a main process; reattach.c gives it to the one of an earlier supervisor. */
+/* The events of a main process's owner, the sandbox; reattach.c sets them, too. */
 struct exec_events;
 extern const struct exec_events sandbox_main_events;
 
 /* sandbox-end.c */
-/* Ends init and with it all that runs. */
+/* Kills init, and with it every process of the sandbox. */
 void sandbox_end_init(struct sandbox *s);
-/* Ends an init that the launcher knows, without its pidfd here: INIT_ENDING, also where there was
- * none. */
+/*
+ * Has the launcher kill an init whose pidfd is not here. The phase becomes INIT_ENDING, even if
+ * there was no init.
+ */
 int sandbox_send_kill(struct sandbox *s, struct err *err);
-/* Answers requests that wait for a start that has failed, and whose end is not over yet. */
+/* Answers waiters for a start that has failed, and whose end was awaited. */
 void sandbox_answer_failed(struct sandbox *s);
 
 /* sandbox-removal.c */
-/* Goes on with the removal of one in SANDBOX_REMOVING. */
+/* Begins or continues the removal of a sandbox in SANDBOX_REMOVING. */
 void sandbox_begin_removal(struct sandbox *s);
 
 /* restart.c */
-/* Whether a restart is due now that it has stopped (also after it was taken up stopped). */
+/*
+ * Restarts a stopped sandbox if its policy says so, perhaps after a backoff. Called after each
+ * stop, and after a reattach to a stopped sandbox.
+ */
 void sandbox_maybe_restart(struct sandbox *s);
-/* It is not due any more: a client has asked for something else. */
+/* Cancels a restart, because a client has requested something else. */
 void sandbox_no_restart(struct sandbox *s);
 
-/* table.c */
+/* registry.c */
 void sandbox_forget(struct sandbox *s);
-/* By the whole id or name alone. */
+/* Find a sandbox by its complete id, or by its name. */
 struct sandbox *sandbox_by_id(struct supervisor *sup, const char *id);
 struct sandbox *sandbox_by_name(struct supervisor *sup, const char *name);
 struct sandbox *sandbox_alloc(struct supervisor *sup, const char *id, struct spec *spec);
@@ -272,42 +292,55 @@ struct sandbox *sandbox_alloc(struct supervisor *sup, const char *id, struct spe
 /* netns-sharing.c: sandboxes in the network of another. */
 struct network_join;
 const char *sandbox_hostname(const struct sandbox *s);
-/* The sandbox whose network it shares, if it does; ret stays as it is otherwise. -ENOENT, -EBUSY.
+/*
+ * Finds the sandbox whose network the spec joins, if it does; else *ret is unchanged. -ENOENT: no
+ * such sandbox; -EBUSY: it does not run.
  */
 struct network_join;
 int sandbox_find_join(const struct sandbox *s, struct network_join *ret, struct err *err);
-/* -EBUSY while one runs. */
+/* Returns -EBUSY while a sandbox in the network of s runs. */
 int sandbox_check_dependents(struct sandbox *s, struct err *err);
-/* Ends live sandboxes in its network; true: there are some, and the removal of s goes on with their
- * end. */
+/*
+ * Ends live sandboxes in the network of s. True: there are some, and their end continues the
+ * removal of s.
+ */
 bool sandbox_end_dependents(struct sandbox *s);
-/* As sandbox_end_dependents where only the id of the sandbox is left. */
+/* As sandbox_end_dependents, for a sandbox of which only the id is known. */
 bool sandbox_end_dependents_of(struct supervisor *sup, const char *id);
-/* Takes the place and the owner of its network from the launcher's answer. */
+/* Copies the addresses and the owner of its network from the launcher's reply. */
 void sandbox_take_net(struct sandbox *s, const struct launch_reply *reply);
-/* s runs, has stopped, or is gone: a removal may have waited for that. */
+/*
+ * Called when s runs, has stopped or is gone: the removal of the network's owner may wait for that.
+ */
 void sandbox_dependent_settled(struct sandbox *s);
 
-/* reattach.c: SLOT and LIST_END */
+/* reattach.c: handles SLOT and LIST_END */
 struct imsg;
 void sandbox_on_list(struct sandbox *s, const struct imsg *msg);
-/* Init is gone before LIST_END: its messages so far and the files on disk are all there is. */
+/*
+ * Ends a reattach whose init has exited before LIST_END. Only its messages so far and the files on
+ * disk are known.
+ */
 void sandbox_adoption_cut_off(struct sandbox *s);
 
 /* exec.c */
 void exec_forget_all(struct sandbox *s);
 bool exec_any_alive(const struct sandbox *s);
-/* Makes the sandbox itself a listener of its main process, beside an attached client: it is told
- * first. */
+/*
+ * Registers the sandbox as a second listener of its main process, beside an attached client; it is
+ * called first.
+ */
 void exec_own(struct exec *e, const struct exec_events *events, void *data);
-/* Tells the sandbox that it has ended, if it has, once. */
+/* Calls the owner's exited event if the exec has ended; at most once. */
 void exec_tell_owner(struct exec *e);
-/* Whether an exec runs that counts as activity: not the main process, nor one started as idle. */
+/* True if an exec runs that counts as activity: neither the main process nor an idle exec. */
 bool exec_any_counts(const struct sandbox *s);
-/* Makes an exec that an earlier supervisor started and that init still knows. NULL on OOM, and for
- * an ended exec that is not kept. */
+/*
+ * Creates the object for an exec of an earlier supervisor that init still knows. NULL on OOM, and
+ * for an ended exec that is not kept.
+ */
 struct exec *exec_reattach(struct sandbox *s, uint64_t id, uint32_t flags, int value, bool ended);
-/* Init is gone: everything that ran has been killed. */
+/* Ends every exec, because init has exited and every process was killed. */
 void exec_all_lost(struct sandbox *s);
-/* A background process's, not the main one's. */
+/* True for the exec of a background process, but not for the main process. */
 bool exec_is_logged(const struct exec *e);

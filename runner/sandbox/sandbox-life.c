@@ -1,6 +1,6 @@
 /*
- * What all modules of a sandbox share: its state, which changes by events alone along the table of
- * sandbox-states.c; its reference count; what of it is on disk; its requests to the launcher.
+ * Functions that all modules of a sandbox use. They change its state, by events along the table of
+ * sandbox-states.c. They count references, save the sandbox, and send its requests to the launcher.
  */
 #include <errno.h>
 #include <stdlib.h>
@@ -24,8 +24,10 @@ int sandbox_check(const struct sandbox *s, enum sandbox_event request, struct er
 {
     int next;
 
-    /* A main process that has ended waits for its client to come back, but not for other clients:
-     * the sandbox hears of the end now. */
+    /*
+     * An ended main process waits for its own client to return, but other clients need not wait. So
+     * the sandbox gets the exit event now.
+     */
     if (s->run.main != NULL && request != REQ_INIT)
         exec_tell_owner(s->run.main);
     next = sandbox_next_state(s->state, request);
@@ -38,8 +40,10 @@ int sandbox_check(const struct sandbox *s, enum sandbox_event request, struct er
     return 0;
 }
 
-/* A mistake in the code. A daemon with sandboxes of users goes on; one with a sanitizer ends here,
- * where the mistake can be found. */
+/*
+ * Reports a bug in this program. A daemon with users' sandboxes goes on; a build with a sanitizer
+ * aborts, so that the bug can be found.
+ */
 static void sandbox_impossible(const struct sandbox *s, const char *what, const char *in)
 {
     log_error("sandbox",
@@ -113,7 +117,7 @@ void sandbox_unref(struct sandbox *s)
 
 /* ---- on disk, and others ---- */
 
-/* Whether it is to run again after a reboot, if its restart policy says so. */
+/* True if the sandbox should run again after a reboot, as far as its restart policy allows. */
 static bool sandbox_is_wanted(const struct sandbox *s, enum sandbox_state state)
 {
     return !s->restart.user_stopped && state != SANDBOX_CREATING && state != SANDBOX_CREATED &&

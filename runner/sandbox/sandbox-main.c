@@ -1,4 +1,4 @@
-/* The main process of a sandbox whose init runs: its start, what limits its time, and its end. */
+/* The main process of a sandbox with a running init: its start, its time limits and its end. */
 #include <errno.h>
 #include <stdio.h>
 #include <unistd.h>
@@ -14,9 +14,8 @@
 #include "sandbox/shared.h"
 
 enum {
-    RESTART_HEALTHY_MS = 10000, /* a run of this length ends the back-off */
-    STRAGGLERS_MS = 1000, /* processes that did not end with the main one in this time are ended
-                             with init */
+    RESTART_HEALTHY_MS = 10000, /* a run this long resets the backoff */
+    STRAGGLERS_MS = 1000,       /* for other processes to end after the main process */
 };
 
 static void on_main_exited(void *data, struct exec *e);
@@ -39,7 +38,7 @@ static void on_inactive(uv_timer_t *h)
     struct err err = ERR_NONE;
 
     if (exec_any_counts(s) || (s->run.main != NULL && exec_is_attached(s->run.main))) {
-        sandbox_touch(s); /* something runs in it: that is activity */
+        sandbox_touch(s); /* a running exec or an attached client is activity */
         return;
     }
     sandbox_emit(s, "inactive", NULL);
@@ -54,9 +53,11 @@ void sandbox_touch(struct sandbox *s)
     sandbox_helper_used(s);
 }
 
-/* Init keeps the exact time, over this supervisor's death, too; only a paused sandbox has to be
- * thawed from here. So for one that was taken up it begins again: a wall clock does not tell how
- * much was left. */
+/*
+ * Sets the timer of the hard timeout. init itself keeps the exact time, even if this supervisor
+ * dies, but a paused sandbox has to be thawed from here. After a reattach the timer starts with the
+ * full time again, because the time that is left is unknown.
+ */
 static void sandbox_arm_hard_timeout(struct sandbox *s)
 {
     if (s->spec->timeout_ms != LIMIT_UNSET)
@@ -75,7 +76,7 @@ void sandbox_goes_on(struct sandbox *s)
     sandbox_touch(s);
 }
 
-/* ---- what the exec tells ---- */
+/* ---- events of the exec ---- */
 
 static void on_main_started(void *data, struct exec *e)
 {
@@ -86,7 +87,7 @@ static void on_main_started(void *data, struct exec *e)
     s->exit.has = s->exit.timed_out = s->exit.oom_killed = s->restart.due = false;
     s->error[0] = '\0';
     if (s->waiters.started != NULL)
-        s->restart.count = 0; /* a client has started it: its policy has all of its tries again */
+        s->restart.count = 0; /* a client's start gives the restart policy all its tries again */
     (void)sandbox_set_state(s, EV_MAIN_RUNS);
     sandbox_save_state(s);
     sandbox_emit(s, "start", NULL);
@@ -102,7 +103,10 @@ static void sandbox_answer_exit(struct sandbox *s)
     waiters_answer(&s->waiters.exit, s->exit.code, NULL);
 }
 
-/* As in Docker, a command that cannot be executed leaves the sandbox stopped, with 126 or 127. */
+/*
+ * A command that cannot be executed leaves the sandbox stopped with status 126 or 127, as in
+ * Docker.
+ */
 static void on_main_failed(void *data, struct exec *e, const struct err *err, int exit_code)
 {
     struct sandbox *s = data;
@@ -115,13 +119,12 @@ static void on_main_failed(void *data, struct exec *e, const struct err *err, in
     (void)snprintf(s->error, sizeof(s->error), "%s", err->msg);
     s->run.wanted = false;
     s->restart.due = false;
-    s->start.failure = err->code; /* requests that wait for the start are answered when it is
-                                     stopped */
+    s->start.failure = err->code; /* waiters are answered when it is stopped */
     (void)sandbox_set_state(s, EV_MAIN_FAILED);
     sandbox_save_state(s);
     sandbox_answer_exit(s);
     sandbox_parts_tell(s, PART_NO_RUN);
-    sandbox_end_init(s); /* the inner PID 1 is spent */
+    sandbox_end_init(s); /* the inner PID 1 has exited */
 }
 
 static void on_stragglers(uv_timer_t *h)
@@ -139,7 +142,7 @@ static void on_main_exited(void *data, struct exec *e)
     s->exit.finished_ms = clock_wall_ms();
     s->run.main = NULL;
     if (exec_timed_out(e) && !s->restart.user_stopped) {
-        s->restart.user_stopped = true; /* by its init, perhaps while no supervisor was there */
+        s->restart.user_stopped = true; /* by init, perhaps while no supervisor ran */
         sandbox_emit(s, "timeout", NULL);
     }
     s->exit.timed_out |= exec_timed_out(e);
@@ -154,8 +157,10 @@ static void on_main_exited(void *data, struct exec *e)
     sandbox_parts_tell(s, PART_MAIN_ENDED);
     sandbox_answer_exit(s);
     exec_unref(e);
-    /* With its PID 1 the inner namespace has ended; init tells of the others before it is ended,
-     * too. */
+    /*
+     * The end of its PID 1 ends the inner pid namespace. init still has to report the exits of the
+     * other execs, so it is not killed at once.
+     */
     if (exec_any_alive(s))
         (void)uv_timer_start(&s->timer, on_stragglers, STRAGGLERS_MS, 0);
     else
@@ -172,7 +177,7 @@ void sandbox_exec_ended(struct sandbox *s)
         sandbox_end_init(s);
 }
 
-/* ---- its start ---- */
+/* ---- starting the main process ---- */
 
 static void sandbox_main_not_started(struct sandbox *s, int r, const struct err *err)
 {
@@ -180,7 +185,7 @@ static void sandbox_main_not_started(struct sandbox *s, int r, const struct err 
     sandbox_start_failed(s, r, err);
 }
 
-/* A sandbox without a command is again what it was when it was created: init runs, for execs. */
+/* A sandbox without a command returns to CREATED: init runs and serves execs. */
 static void sandbox_created_again(struct sandbox *s)
 {
     (void)uv_timer_stop(&s->timer);
@@ -192,7 +197,7 @@ static void sandbox_created_again(struct sandbox *s)
     waiters_answer(&s->waiters.started, 0, NULL);
 }
 
-/* In STARTING, with its ports open. */
+/* Sends the EXEC of the main process. The sandbox is in STARTING, and its ports are open. */
 static void sandbox_exec_main(struct sandbox *s)
 {
     struct exec_options o = EXEC_OPTIONS_NONE;
@@ -235,7 +240,7 @@ static void on_main_ready(struct sandbox *s, int r, const struct err *err)
     else if (s->state == SANDBOX_STARTING && s->init != INIT_ENDING)
         sandbox_main_not_started(s, r, err);
     else
-        waiters_answer(&s->waiters.started, -ECANCELED, err); /* it was stopped meanwhile */
+        waiters_answer(&s->waiters.started, -ECANCELED, err); /* stopped meanwhile */
 }
 
 void sandbox_start_main(struct sandbox *s)

@@ -6,7 +6,7 @@
 #include "sandbox/sandbox-internal.h"
 #include "sandbox/shared.h"
 
-/* A supervisor of a unit test has no parts. */
+/* The supervisor of a unit test may have no parts. */
 static const struct sandbox_part *parts_of(const struct supervisor *sup)
 {
     static const struct sandbox_part none[1];
@@ -54,7 +54,7 @@ void sandbox_part_done(struct sandbox *s, int r, const struct err *err)
     if (r == 0) {
         r = part_walk_on(s, &own);
         if (r == 0)
-            return; /* the next part's step is under way */
+            return; /* the next part's step has begun */
         err = &own;
     }
     s->start.walk.stage = STAGE_NONE;

@@ -1,5 +1,7 @@
-/* The removal of a sandbox: its processes end, then the sandboxes in its network, then its files
- * go. */
+/*
+ * The removal of a sandbox. First its processes end, then the sandboxes in its network. Then the
+ * launcher and the store delete its files.
+ */
 #include <errno.h>
 #include <stdio.h>
 
@@ -13,7 +15,9 @@
 
 enum { RELEASE_AGAIN_MS = 50, RELEASE_TRIES_MAX = 200 }; /* ten seconds */
 
-/* Answers every waiting request: nothing that it waits for can happen any more, and err says why.
+/*
+ * Fails every waiter except those for the removal: their events cannot happen any more. err says
+ * why.
  */
 static void sandbox_answer_all(struct sandbox *s, int r, const struct err *err)
 {
@@ -32,7 +36,7 @@ static void sandbox_answer_gone(struct sandbox *s)
     sandbox_answer_all(s, err.code, &err);
 }
 
-/* Its processes have ended all the same. */
+/* Fails the waiters for the removal, too; the sandbox's processes have ended nevertheless. */
 static void sandbox_answer_not_removed(struct sandbox *s, int r, const struct err *err)
 {
     sandbox_ref(s);
@@ -41,8 +45,7 @@ static void sandbox_answer_not_removed(struct sandbox *s, int r, const struct er
     sandbox_unref(s);
 }
 
-/* Processes of an init that was never taken up may still be exiting: the launcher is asked again.
- */
+/* Repeats LAUNCH_RELEASE, because processes of an init without reattach may still be exiting. */
 static void on_release_again(uv_timer_t *h)
 {
     sandbox_begin_removal(h->data);
@@ -63,7 +66,10 @@ static void on_release_reply(void *data, int r, const struct launch_reply *reply
     }
     if (r < 0 && r != -ENOENT) {
         log_error("sandbox", "id=%s remove: %s", s->id, err->msg);
-        /* Some of it is gone: nothing but another removal is of use. Also the next supervisor's. */
+        /*
+         * Some files are deleted already, so only another removal is allowed, also under the next
+         * supervisor.
+         */
         if (r != -ECANCELED && r != -EPIPE) {
             (void)snprintf(s->error, sizeof(s->error), "%s", err->msg);
             (void)sandbox_set_state(s, EV_RELEASE_FAILED);
@@ -73,7 +79,7 @@ static void on_release_reply(void *data, int r, const struct launch_reply *reply
         sandbox_unref(s);
         return;
     }
-    (void)store_remove(s->sup->store, s->id, NULL); /* what stays is swept at the next start */
+    (void)store_remove(s->sup->store, s->id, NULL); /* the next start sweeps remaining files */
     sandbox_emit(s, "destroy", NULL);
     sandbox_ref(s);
     sandbox_forget(s);
@@ -89,14 +95,17 @@ static void on_release_reply(void *data, int r, const struct launch_reply *reply
 static void on_taken_up(void *data, int r, const struct launch_reply *reply, int fds[2],
                         const struct err *err)
 {
-    (void)r; /* the answer of the next request counts */
+    (void)r; /* only the reply to LAUNCH_KILL counts */
     (void)reply;
     (void)fds;
     (void)err;
     sandbox_unref(data);
 }
 
-/* A broken sandbox may have an init. The launcher, which has to know it for that, ends it. */
+/*
+ * Kills the init that a broken sandbox may have. The launcher kills only inits that it knows, so it
+ * has to reattach first.
+ */
 static bool sandbox_end_unknown(struct sandbox *s)
 {
     (void)sandbox_send_verb(s, LAUNCH_REATTACH, on_taken_up, NULL);
@@ -109,14 +118,14 @@ void sandbox_begin_removal(struct sandbox *s)
 
     (void)uv_timer_stop(&s->idle);
     if (s->channel != NULL || s->init == INIT_ENDING) {
-        sandbox_end_init(s); /* and again, when it has gone */
+        sandbox_end_init(s); /* this function is called again after that */
         return;
     }
     (void)uv_timer_stop(&s->timer);
     if (sandbox_end_dependents(s))
-        return; /* and again, when they have gone */
+        return; /* sandbox_dependent_settled calls this again */
     if (s->init == INIT_UNKNOWN && sandbox_end_unknown(s))
-        return; /* and again, when that is over */
+        return; /* this function is called again after that */
     if (s->end.releasing)
         return;
     s->end.releasing = sandbox_send_verb(s, LAUNCH_RELEASE, on_release_reply, &err) == 0;
@@ -129,7 +138,9 @@ void sandbox_begin_removal(struct sandbox *s)
 
 int sandbox_remove(struct sandbox *s, bool force, sandbox_cb cb, void *data, struct err *err)
 {
-    /* Its main process has ended, and that has been told: the rest ends by itself. */
+    /*
+     * The main process has ended, and waiters know its status. The rest of the run ends by itself.
+     */
     bool over = s->state == SANDBOX_STOPPING && s->run.main == NULL && s->exit.has;
     const enum sandbox_event request = force || over ? REQ_REMOVE_FORCE : REQ_REMOVE;
     int r;
@@ -146,10 +157,10 @@ int sandbox_remove(struct sandbox *s, bool force, sandbox_cb cb, void *data, str
     sandbox_no_restart(s);
     s->end.release_tries = 0;
     (void)sandbox_set_state(s, request);
-    sandbox_save_state(s); /* a later supervisor goes on with it */
+    sandbox_save_state(s); /* a later supervisor continues the removal */
     if (!init_phase_is_busy(s->init) || s->init == INIT_ENDING)
         sandbox_begin_removal(s);
-    else /* its answer goes on with it */
+    else /* the pending reply continues the removal */
         sandbox_parts_tell(s, PART_CANCEL);
     return 0;
 }

@@ -96,7 +96,10 @@ static void put_paths(struct buf *b, enum launch_tag tag, char *const *paths)
 
 /* ---- network ---- */
 
-/* The spec goes before the policy; of both, the lists of denied addresses count. */
+/*
+ * Merges the network settings. The spec overrides the policy, but the lists of denied addresses of
+ * both are joined.
+ */
 static int merge_network(const struct spec *spec, const struct policy *policy, enum net_mode *mode,
                          struct net_access *access, struct err *err)
 {
@@ -104,7 +107,7 @@ static int merge_network(const struct spec *spec, const struct policy *policy, e
 
     *mode = spec->network != NET_INVALID ? spec->network : policy->network;
     *access = spec->access;
-    /* A spec without a network does not get the policy's exceptions, either. */
+    /* A spec without a network gets no exceptions from the policy either. */
     r = net_access_merge(access, &policy->access,
                          spec->network == NET_INVALID || spec->network == NET_INTERNET);
     return r < 0
@@ -133,7 +136,7 @@ static void put_network_lists(struct buf *b, const struct spec *spec,
         launch_put(b, TAG_NET_DNS, 0, &spec->dns[i], sizeof(spec->dns[i]));
 }
 
-/* Docker's containers are found by it as well. */
+/* Docker finds containers by their short id, too. */
 static int add_short_id(char **names, const char *id, struct err *err)
 {
     auto_free char *own = *names;
@@ -188,7 +191,10 @@ bool sandbox_administers_network(const struct spec *spec, const struct policy *p
     return policy->net_admin && (spec->cap_drop & UINT64_C(1) << CAP_NET_ADMIN) == 0;
 }
 
-/* A sandbox that administers its network could remove rules in it, and may not join another's. */
+/*
+ * Refuses what a sandbox that administers its network may not have: another sandbox's network, and
+ * egress rules. It could remove the rules of either.
+ */
 static int check_admin(const struct spec *spec, const struct policy *policy, bool joins,
                        struct err *err)
 {
@@ -244,8 +250,10 @@ static int put_network(struct buf *b, const char *id, const struct spec *spec,
 
 /* ---- volumes ---- */
 
-/* The user of the command: by numbers where the client has given both, else the launcher looks it
- * up in the image. Init looks the user up again, inside. */
+/*
+ * Writes the command's user: as numbers if the client gave both, else the launcher looks the name
+ * up in the image. init looks it up again, inside.
+ */
 static int put_user(struct buf *b, const struct spec *spec, uint32_t *ret_uid, uint32_t *ret_gid,
                     struct err *err)
 {
@@ -268,8 +276,8 @@ static int put_user(struct buf *b, const struct spec *spec, uint32_t *ret_uid, u
 }
 
 /*
- * The launcher takes no links. `rind run` resolves them for its caller, with its caller's rights. A
- * supervisor sees nothing of the host: what its clients name is passed on as it is.
+ * The launcher refuses symbolic links. `rind run` resolves them with its caller's rights. A
+ * supervisor has no view of the host, so it passes clients' paths on unchanged.
  */
 static int host_path(const char *what, const char *path, bool resolve, char **ret, struct err *err)
 {
@@ -281,7 +289,7 @@ static int host_path(const char *what, const char *path, bool resolve, char **re
     return 0;
 }
 
-/* A named volume has the ids of the inside: no owner is needed. */
+/* Writes a named volume. Its files have the ids of the sandbox, so no owner is needed. */
 static void put_named(struct buf *b, const struct volume *v)
 {
     launch_put_volume(
@@ -408,7 +416,7 @@ int sandbox_request(struct buf *b, const char *id, const struct spec *spec,
     for (size_t i = 0; i < spec->tmpfs_count; i++)
         launch_put_tmpfs(b, &(struct launch_tmpfs){.target = spec->tmpfs[i].target,
                                                    .bytes = (uint64_t)spec->tmpfs[i].bytes});
-    /* Where nothing can be written, the certificates have a place of their own. */
+    /* In a read-only root the certificates get a tmpfs of their own. */
     if (spec->read_only && spec->egress != NULL && spec->egress->trust)
         launch_put_tmpfs(b,
                          &(struct launch_tmpfs){.target = CA_BUNDLE_DIR, .bytes = CA_BUNDLE_BYTES});

@@ -1,7 +1,7 @@
 /*
- * The start of a sandbox up to the init that answers: the parts prepare (of a new sandbox alone),
- * the launcher makes the sandbox, the parts set up its network, the channel to init is opened, and
- * the parts do what needs init. sandbox-main.c starts the main process then.
+ * The start of a sandbox until init answers. The parts prepare (only for a new sandbox). The
+ * launcher makes the sandbox, and the parts set up its network. Then the channel to init is opened,
+ * and the parts do what needs init. sandbox-main.c then starts the main process.
  */
 #include <errno.h>
 #include <fcntl.h>
@@ -26,11 +26,10 @@
 #include "sandbox/shared.h"
 
 enum {
-    HELPER_IDLE_MS =
-        5000, /* a stopped sandbox's init that file operations needed ends after this */
+    HELPER_IDLE_MS = 5000, /* idle time after which a helper init ends */
 };
 
-/* ---- an init for the files of a stopped sandbox ---- */
+/* ---- the helper init of a stopped sandbox ---- */
 
 static void on_helper_idle(uv_timer_t *h)
 {
@@ -49,15 +48,15 @@ void sandbox_helper_used(struct sandbox *s)
         (void)uv_timer_start(&s->timer, on_helper_idle, HELPER_IDLE_MS, 0);
 }
 
-/* ---- a start that fails before there is a main process ---- */
+/* ---- a start that fails before the main process ---- */
 
 /*
- * As on_main_failed (sandbox-main.c), the requests that wait for the start are answered when all of
- * it is over: nothing of the failed start is then in the way of the next request, such as its
- * ports, of which the launcher may still hold a descriptor here.
+ * Waiters for the start are answered when the end is complete, as in on_main_failed
+ * (sandbox-main.c). Until then the failed start may hold what the next request needs. The launcher
+ * may still hold an fd of its ports, for example.
  *
- * A restart is tried again: what it needs may be there then (room, a descriptor, the sandbox whose
- * network it shares). A start that a client has asked for has failed.
+ * A restart is tried again, because what it needs may be there later: disk space, an fd, the
+ * sandbox whose network it shares. A start that a client has requested fails.
  */
 void sandbox_start_failed(struct sandbox *s, int r, const struct err *err)
 {
@@ -66,12 +65,13 @@ void sandbox_start_failed(struct sandbox *s, int r, const struct err *err)
 
     (void)snprintf(s->error, sizeof(s->error), "%s", err != NULL ? err->msg : "");
     s->run.wanted = false;
-    s->restart.due = again && ending; /* sandbox_stopped goes on with it */
+    s->restart.due = again && ending; /* sandbox_stopped continues the restart */
     s->start.failure = r;
     s->start.refused = ending;
     sandbox_parts_tell(s, PART_CLOSE);
-    /* A sandbox that never came to be is removed by the request that makes it, or by the next
-     * supervisor, which finds it half made. */
+    /*
+     * The request that creates the sandbox removes it, or the next supervisor does, as an orphan.
+     */
     (void)sandbox_set_state(s, ending ? EV_START_FAILED_LATE : EV_START_FAILED);
     if (!never)
         sandbox_save_state(s);
@@ -95,7 +95,7 @@ static void on_init_gone(void *data)
     sandbox_ref(s);
     if (init_phase_is_adoption(s->init))
         sandbox_adoption_cut_off(s);
-    sandbox_end_init(s); /* the main process's end comes by exec_all_lost */
+    sandbox_end_init(s); /* exec_all_lost reports the end of the main process */
     sandbox_unref(s);
 }
 
@@ -113,7 +113,7 @@ int sandbox_open_channel(struct sandbox *s, int fds[2])
 {
     int r;
 
-    /* fds: pidfd, control. */
+    /* fds[0] is the pidfd, fds[1] the control socket. */
     r = channel_open(s->sup->loop, s->id, fds[1], fds[0], &channel_ops, s, &s->channel);
     if (r < 0)
         return r;
@@ -122,7 +122,7 @@ int sandbox_open_channel(struct sandbox *s, int fds[2])
     return 0;
 }
 
-/* From here on a new sandbox is not half made any more. */
+/* Makes a new sandbox complete: from here on it is no orphan after a crash. */
 static int sandbox_came_to_be(struct sandbox *s, struct err *err)
 {
     int r;
@@ -137,11 +137,11 @@ static int sandbox_came_to_be(struct sandbox *s, struct err *err)
     return 0;
 }
 
-/* Everything that belongs to the sandbox is there: it may run. Takes the start's reference. */
+/* Every part has done its work, so the main process may run. Drops the start's reference. */
 static void on_init_ready(struct sandbox *s, int r, const struct err *err)
 {
     if (s->init == INIT_ENDING || s->sup->stopping) {
-        sandbox_unref(s); /* the end has answered its waiters, or will */
+        sandbox_unref(s); /* the end of init answers the waiters */
         return;
     }
     if (r < 0) {
@@ -158,13 +158,13 @@ static void on_init_ready(struct sandbox *s, int r, const struct err *err)
     sandbox_unref(s);
 }
 
-/* No init came of it. Takes the start's reference. */
+/* The launcher has started no init. Drops the start's reference. */
 static void sandbox_init_not_started(struct sandbox *s, int r, const struct err *err)
 {
-    if (s->init == INIT_LAUNCHING) /* else its end is under way */
+    if (s->init == INIT_LAUNCHING) /* otherwise init is being ended already */
         sandbox_set_init(s, INIT_NONE);
     if (r == -EMFILE)
-        sandbox_end_init(s); /* perhaps it runs, and only its descriptors found no room */
+        sandbox_end_init(s); /* init may run: perhaps only its fds found no room here */
     if (s->state == SANDBOX_REMOVING)
         sandbox_begin_removal(s);
     else if (r != -ECANCELED)
@@ -172,14 +172,14 @@ static void sandbox_init_not_started(struct sandbox *s, int r, const struct err 
     sandbox_unref(s);
 }
 
-/* Takes the start's reference, and what of fds it can use. */
+/* Drops the start's reference; takes the fds that it uses. */
 static void sandbox_init_started(struct sandbox *s, int fds[2])
 {
     struct err err = ERR_NONE;
     int r;
 
     if (s->state == SANDBOX_REMOVING || s->sup->stopping) {
-        sandbox_end_init(s); /* it is to go all the same */
+        sandbox_end_init(s); /* the sandbox is being removed, or the daemon stops */
         sandbox_unref(s);
         return;
     }
@@ -189,7 +189,7 @@ static void sandbox_init_started(struct sandbox *s, int fds[2])
     else
         r = sandbox_came_to_be(s, &err);
     if (r < 0) {
-        sandbox_end_init(s); /* it runs, but no request could use it, or find it after us */
+        sandbox_end_init(s); /* init runs, but no request can use it */
         sandbox_init_not_started(s, r, &err);
         return;
     }
@@ -199,13 +199,13 @@ static void sandbox_init_started(struct sandbox *s, int fds[2])
         on_init_ready(s, r < 0 ? r : 0, &err);
 }
 
-/* The parts have set up its network, or nothing of it runs. */
+/* The parts have set up the network (r == 0), or the sandbox runs nothing. */
 static void on_network_ready(struct sandbox *s, int r, const struct err *err)
 {
     int fds[2] = {take_fd(&s->start.fds[0]), take_fd(&s->start.fds[1])};
 
     if (r < 0 && !s->sup->stopping)
-        sandbox_end_init(s); /* it is there */
+        sandbox_end_init(s); /* init runs */
     if (r < 0)
         sandbox_init_not_started(s, r, err);
     else
@@ -221,10 +221,10 @@ static void on_start_reply(void *data, int r, const struct launch_reply *reply, 
     struct sandbox *s = data;
     struct err own = ERR_NONE;
 
-    s->net.closed[0] = '\0'; /* another net namespace's, as a rule; else it is told again */
+    s->net.closed[0] = '\0'; /* usually a new net namespace; else it is reported again */
     if (r < 0) {
         if (reply != NULL && reply->remains != 0)
-            sandbox_end_init(s); /* its processes take their time to end */
+            sandbox_end_init(s); /* its processes are still ending */
         sandbox_init_not_started(s, r, err);
         return;
     }
@@ -242,8 +242,9 @@ static void on_start_reply(void *data, int r, const struct launch_reply *reply, 
 
 /* ---- the request to the launcher ---- */
 
-/* Makes the files of the main process's log while the launcher is at work: that is most of what its
- * start would wait for here. A failure is seen when they are opened, which makes what is missing.
+/*
+ * Creates the files of the main process's log while the launcher works; the start would otherwise
+ * wait for them here. A failure is not reported: opening the files later creates missing ones.
  */
 static void sandbox_make_logs(struct sandbox *s)
 {
@@ -288,7 +289,9 @@ static int sandbox_send_launch(struct sandbox *s, struct err *err)
     return sandbox_send_start(s, policy, err);
 }
 
-/* The ports of a new sandbox are open and its volumes are there; or it does not come to be. */
+/*
+ * The ports of a new sandbox are open and its volumes exist (r == 0), or its creation has failed.
+ */
 static void on_prepared(struct sandbox *s, int r, const struct err *err)
 {
     struct err own = ERR_NONE;
@@ -312,8 +315,10 @@ static void on_prepared(struct sandbox *s, int r, const struct err *err)
         sandbox_start_failed(s, r, err);
 }
 
-/* As sandbox_parts_walk. The rights of the client that makes the sandbox count for its volumes and
- * for the launcher; its connection is known in this call only, so it is duplicated. */
+/*
+ * As sandbox_parts_walk, with STAGE_PREPARE. Volumes and the launcher need the rights of the client
+ * that creates the sandbox. Its connection is valid during this call only, so it is duplicated.
+ */
 static int sandbox_prepare(struct sandbox *s, struct err *err)
 {
     int r = sandbox_parts_walk(s, STAGE_PREPARE, on_prepared, err);
@@ -323,7 +328,7 @@ static int sandbox_prepare(struct sandbox *s, struct err *err)
     sandbox_set_init(s, INIT_PREPARING);
     if (s->start.client_fd >= 0)
         s->start.waiting_fd =
-            fcntl(s->start.client_fd, F_DUPFD_CLOEXEC, 3); /* none: the launcher refuses */
+            fcntl(s->start.client_fd, F_DUPFD_CLOEXEC, 3); /* without the fd the launcher refuses */
     return 0;
 }
 
@@ -332,9 +337,9 @@ int sandbox_launch(struct sandbox *s, struct err *err)
     int r;
 
     if (init_phase_is_busy(s->init))
-        return 0; /* on its way, or follows when the old one is gone */
+        return 0; /* init is being started, or starts when the old one has ended */
     if (s->init == INIT_UNKNOWN)
-        return sandbox_send_kill(s, err); /* sandbox_stopped follows, and starts it */
+        return sandbox_send_kill(s, err); /* sandbox_stopped then starts init */
     r = s->state == SANDBOX_CREATING ? sandbox_prepare(s, err) : 1;
     return r > 0 ? sandbox_send_launch(s, err) : r;
 }

@@ -3,12 +3,12 @@
 #include <errno.h>
 #include <stddef.h>
 
-/* A cell of the table: the next state by its name, or one of these. */
+/* A cell of the table: the name of the next state, or one of these. */
 enum cell {
     CELL_never = 0, /* the event cannot happen in this state */
     CELL_stay = SANDBOX_STATE_MAX,
     CELL_busy, /* refused: the state does not allow this request */
-    CELL_gone, /* refused: there is no such sandbox any more */
+    CELL_gone, /* refused: the sandbox no longer exists */
     CELL_CREATED = SANDBOX_CREATED,
     CELL_STARTING = SANDBOX_STARTING,
     CELL_RUNNING = SANDBOX_RUNNING,

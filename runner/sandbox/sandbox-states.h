@@ -1,13 +1,13 @@
 #pragma once
 
 /*
- * The states of a sandbox and the events that move it from one to another: one table, complete, and
- * pure, so that it can be tested without a daemon. docs/states-table.md shows it.
+ * The states of a sandbox and the events that lead from one to another. The table is complete and
+ * pure, so it can be tested without a daemon. docs/states-table.md shows the table.
  */
 
 #include <stdbool.h>
 
-/* What clients see. The names are in the API and in state.json. */
+/* States as clients see them. The names are in the API and in state.json. */
 enum sandbox_state {
     SANDBOX_INVALID = 0,
     SANDBOX_CREATING,
@@ -18,8 +18,8 @@ enum sandbox_state {
     SANDBOX_STOPPING,
     SANDBOX_STOPPED, /* nothing runs; files and ids are kept */
     SANDBOX_REMOVING,
-    SANDBOX_BROKEN, /* its files cannot be read: only removing works */
-    SANDBOX_GONE,   /* no longer in the table of sandboxes; clients see it as "removing" */
+    SANDBOX_BROKEN, /* the files cannot be read; only removal is possible */
+    SANDBOX_GONE,   /* no longer in the sandbox registry; clients see it as "removing" */
     SANDBOX_STATE_MAX
 };
 
@@ -41,9 +41,9 @@ enum sandbox_event {
     EV_MAIN_BEGINS, /* the main process is about to be started */
     EV_NO_COMMAND,  /* there is no main process to start: init alone runs again */
     EV_MAIN_RUNS,
-    EV_MAIN_FAILED,       /* execve, or a step before it in init */
-    EV_START_FAILED,      /* before the main process; nothing of the sandbox runs */
-    EV_START_FAILED_LATE, /* the same, and the end of init is under way */
+    EV_MAIN_FAILED,       /* execve has failed, or a step before it in init */
+    EV_START_FAILED,      /* failed before the main process; nothing of the sandbox runs */
+    EV_START_FAILED_LATE, /* as EV_START_FAILED, while init is being ended */
     /* The freezer. */
     EV_FROZEN,
     EV_THAWED,
@@ -52,49 +52,52 @@ enum sandbox_event {
     EV_INIT_ENDS, /* init is gone, or is being killed with all that runs */
     EV_ENDED,     /* nothing runs any more, and its files are synced */
     /* A removal. */
-    EV_RELEASE_FAILED,   /* the launcher could not remove its files, or not all of them */
-    EV_RELEASE_NOT_SENT, /* the launcher was not even asked */
-    EV_FORGOTTEN,        /* the sandbox leaves the table */
-    /* What a new supervisor finds, after the state that state.json says. */
+    EV_RELEASE_FAILED,   /* the launcher could not remove all of its files */
+    EV_RELEASE_NOT_SENT, /* the request could not be sent to the launcher */
+    EV_FORGOTTEN,        /* the sandbox leaves the registry */
+    /* Findings of a new supervisor, after it has loaded the state from state.json. */
     EV_FOUND_CREATED,
     EV_FOUND_STARTING,
     EV_FOUND_RUNNING,
     EV_FOUND_PAUSED,
     EV_FOUND_STOPPED,
-    EV_FOUND_ENDING, /* init died before it told what runs */
+    EV_FOUND_ENDING, /* init exited before it had listed what runs */
     EV_FOUND_BROKEN,
     EV_MAX
 };
 
 /*
- * The state after this event: positive. Negative errno: a request that the state does not allow
- * (-EBUSY, -ENOENT for a sandbox that is gone). 0 (SANDBOX_INVALID): the event cannot happen in
- * this state.
+ * Returns the state after this event, which is positive. Returns -EBUSY for a request that the
+ * state does not allow, and -ENOENT if the sandbox is gone. Returns 0 (SANDBOX_INVALID) for an
+ * event that cannot happen in this state.
  */
 int sandbox_next_state(enum sandbox_state state, enum sandbox_event event);
 
-/* As clients see it; "invalid" for what is none. */
+/* The name that clients see; "invalid" for other values. */
 const char *sandbox_state_name(enum sandbox_state state);
 const char *sandbox_event_name(enum sandbox_event event);
 bool sandbox_event_is_request(enum sandbox_event event);
 
-/* How far the init of a sandbox is: one of these at a time, beside the state. */
+/* The phase of a sandbox's init. A sandbox is in one phase at a time, beside its state. */
 enum init_phase {
     INIT_NONE = 0,  /* nothing runs */
     INIT_UNKNOWN,   /* processes of an earlier run may be left: the launcher kills them first */
-    INIT_PREPARING, /* before the first start: ports are opened, volumes made */
-    INIT_LAUNCHING, /* LAUNCH_START is under way, or its network is being set up */
-    INIT_ADOPTING,  /* LAUNCH_REATTACH is under way */
-    INIT_RETRYING,  /* LAUNCH_REATTACH is sent again soon */
-    INIT_LISTING,   /* init has been asked what runs (LIST) */
+    INIT_PREPARING, /* before the first start: ports are opened, volumes created */
+    INIT_LAUNCHING, /* LAUNCH_START is pending, or the network is being set up */
+    INIT_ADOPTING,  /* LAUNCH_REATTACH is pending */
+    INIT_RETRYING,  /* LAUNCH_REATTACH will be sent again */
+    INIT_LISTING,   /* LIST has been sent to init */
     INIT_RUNNING,
-    INIT_ENDING, /* LAUNCH_END or LAUNCH_KILL, the death, LAUNCH_STOP are under way */
+    INIT_ENDING, /* LAUNCH_END or LAUNCH_KILL, the exit of init, or LAUNCH_STOP is pending */
     INIT_PHASE_MAX
 };
 
 bool init_phase_may_follow(enum init_phase from, enum init_phase to);
 const char *init_phase_name(enum init_phase phase);
-/* Whether a request to the launcher, or what follows it, decides how it goes on. */
+/*
+ * True if a pending request to the launcher, or the step after it, decides how the sandbox
+ * continues.
+ */
 bool init_phase_is_busy(enum init_phase phase);
-/* Whether an earlier supervisor's init is being taken up. */
+/* True while the supervisor reattaches to an init of an earlier supervisor. */
 bool init_phase_is_adoption(enum init_phase phase);

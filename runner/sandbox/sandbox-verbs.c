@@ -1,5 +1,7 @@
-/* Requests of clients about one sandbox. Each asks the table of states first, then begins what the
- * other sandbox-*.c files carry on. */
+/*
+ * Requests of clients for one sandbox. Each asks the table of states first. Then it begins an
+ * operation that other sandbox-*.c files continue.
+ */
 #include <errno.h>
 #include <signal.h>
 #include <stdlib.h>
@@ -22,17 +24,17 @@
 #include "spec/spec.h"
 
 enum {
-    KILL_AFTER_MS = 5000, /* SIGKILL was sent and the main process is still there */
+    KILL_AFTER_MS = 5000, /* time for the main process to exit after SIGKILL; then init is killed */
     FREEZE_LIMIT_MS =
-        5000,            /* a process in an uninterruptible wait holds a pause up; not for ever */
-    FREEZE_AGAIN_MS = 5, /* until it is looked at again; then twice as long */
+        5000, /* limit of a pause: a process in uninterruptible sleep delays the freeze */
+    FREEZE_AGAIN_MS = 5, /* first wait between two checks; it doubles each time */
     FREEZE_AGAIN_MOST = 40,
 };
 
-/* A start that waits for the end of a run. */
+/* A start that waits for the end of a run. It fails if a client stops the sandbox meanwhile. */
 struct restart {
     struct sandbox *s;
-    unsigned stops; /* s->restart.stops when it was asked for */
+    unsigned stops; /* value of s->restart.stops at the request */
     sandbox_cb cb;
     void *data;
 };
@@ -66,8 +68,10 @@ static struct restart *restart_new(struct sandbox *s, sandbox_cb cb, void *data,
     return rs;
 }
 
-/* Its main process has ended, and the requests that waited for that are answered; the rest of the
- * run ends by itself. */
+/*
+ * Queues a start behind the end of a run. The main process has exited and its waiters have been
+ * answered, so the run ends by itself.
+ */
 static int start_after_this_run(struct sandbox *s, sandbox_cb cb, void *data, struct err *err)
 {
     struct restart *rs = restart_new(s, cb, data, err);
@@ -90,17 +94,17 @@ int sandbox_start(struct sandbox *s, sandbox_cb cb, void *data, struct err *err)
     if (r == 0 && s->spec->argv[0] == NULL && s->state != SANDBOX_STOPPED)
         r = err_set(err, -EINVAL, "sandbox %s has no command to start", sandbox_name(s));
     if (r == 0)
-        sandbox_answer_failed(s); /* this start is another */
+        sandbox_answer_failed(s); /* the new start must not get the old failure */
     if (r == 0)
         r = waiters_add(&s->waiters.started, cb, data, err);
     if (r < 0)
         return r;
     s->restart.user_stopped = false;
-    (void)uv_timer_stop(&s->restart.timer); /* one that is due is now */
+    (void)uv_timer_stop(&s->restart.timer); /* this start replaces a restart that is due */
     s->restart.failures = 0;
     s->run.wanted = true;
     if (s->channel != NULL) {
-        if (s->start.walk.stage == STAGE_NONE) /* else it goes on when the parts are ready */
+        if (s->start.walk.stage == STAGE_NONE) /* else on_init_ready does it */
             sandbox_start_main(s);
         return 0;
     }
@@ -114,7 +118,7 @@ int sandbox_start(struct sandbox *s, sandbox_cb cb, void *data, struct err *err)
     return r;
 }
 
-/* It waits for something that no signal ends, or has too little CPU to end with. */
+/* Kills init: the main process sleeps uninterruptibly, or has too little CPU time to exit. */
 static void on_still_there(uv_timer_t *h)
 {
     sandbox_end_init(h->data);
@@ -136,11 +140,11 @@ static void on_thaw_reply(void *data, int r, const struct launch_reply *reply, i
     (void)r;
     (void)reply;
     (void)fds;
-    (void)err; /* a sandbox that stays frozen is ended by the deadline */
+    (void)err; /* the stop deadline ends a sandbox that stays frozen */
     sandbox_unref(data);
 }
 
-/* A start that waits for init to run, and will not have a main process. */
+/* Fails a start that waits for init: the stop has overtaken it, and no main process follows. */
 static void sandbox_answer_overtaken(struct sandbox *s)
 {
     struct err err = ERR_NONE;
@@ -181,7 +185,7 @@ static int sandbox_begin_stop(struct sandbox *s, int signo, int64_t timeout_ms, 
     if (s->state == SANDBOX_PAUSED)
         (void)sandbox_send_verb(s, LAUNCH_THAW, on_thaw_reply, NULL);
     (void)sandbox_set_state(s, REQ_STOP);
-    sandbox_save_state(s); /* a later supervisor goes on with it */
+    sandbox_save_state(s); /* a later supervisor continues the stop */
     (void)uv_timer_stop(&s->idle);
     if (s->run.main == NULL) {
         sandbox_end_init(s);
@@ -202,7 +206,7 @@ int sandbox_stop_by(struct sandbox *s, int signo, int64_t timeout_ms, sandbox_cb
     int r = sandbox_begin_stop(s, signo, timeout_ms, cb, data, err);
 
     if (r == 0)
-        s->restart.stops++; /* no start that waits for the end of this run comes any more */
+        s->restart.stops++; /* cancels starts that wait for the end of this run */
     return r;
 }
 
@@ -246,7 +250,7 @@ int sandbox_update(struct sandbox *s, struct spec *changed, struct err *err)
     return 0;
 }
 
-/* One pause or resume under way. */
+/* A pause or resume in progress. */
 struct freeze {
     struct sandbox *s; /* a reference */
     bool freeze, client;
@@ -267,12 +271,12 @@ static void freeze_done(struct freeze *f, int r, const struct err *err)
     struct sandbox *s = f->s;
 
     if (r == 0 && f->client)
-        sandbox_unheld(s); /* it stays as this client wants it, whatever reads its files */
+        sandbox_unheld(s); /* the pause or resume now belongs to this client */
     if (r == 0 && sandbox_set_state(s, f->freeze ? EV_FROZEN : EV_THAWED)) {
         sandbox_save_state(s);
         sandbox_emit(s, f->freeze ? "pause" : "resume", NULL);
     }
-    /* It is being stopped since: frozen processes would take no signal. */
+    /* The sandbox is being stopped by now; frozen processes would take no signal. */
     if (r == 0 && f->freeze && s->state != SANDBOX_PAUSED)
         (void)sandbox_send_verb(s, LAUNCH_THAW, on_thaw_reply, NULL);
     if (f->cb != NULL)
@@ -310,10 +314,12 @@ static void on_freeze_reply(void *data, int r, const struct launch_reply *reply,
         return;
     }
     if (r == -EAGAIN) {
-        /* Half frozen is neither paused nor running. */
+        /* A sandbox that is only partly frozen is thawed again. */
         if (f->freeze && f->s->state != SANDBOX_PAUSED)
             (void)sandbox_send_verb(f->s, LAUNCH_THAW, on_thaw_reply, NULL);
-        /* Another request was faster, a stop for instance: then its state is the reason. */
+        /*
+         * If another request has changed the state, a stop for instance, that state is the reason.
+         */
         r = f->freeze ? sandbox_check(f->s, REQ_PAUSE, &own) : 0;
         if (r == 0)
             r = err_set(&own, -ETIMEDOUT, "%s: a process has not followed within %d ms",
@@ -367,7 +373,7 @@ int sandbox_pause(struct sandbox *s, sandbox_cb cb, void *data, struct err *err)
     if (r < 0)
         return r;
     if (s->freeze_ref.readers == 0)
-        sandbox_unheld(s); /* of a pause that failed */
+        sandbox_unheld(s); /* ends the mark of a pause that failed */
     return freeze_begin(s, true, true, cb, data, err);
 }
 
@@ -377,7 +383,7 @@ int sandbox_freeze_for_ref(struct sandbox *s, sandbox_cb cb, void *data, struct 
 
     if (r < 0)
         return r;
-    /* Before anything is frozen: a daemon that finds it so lets it go on. */
+    /* Saved before the freeze: after a crash the next daemon thaws the sandbox. */
     s->freeze_ref.phase = HOLD_KEPT;
     sandbox_save_state(s);
     return freeze_begin(s, true, false, cb, data, err);
@@ -465,7 +471,7 @@ bool sandbox_wait_cancel(struct sandbox *s, void *data)
     return waited;
 }
 
-/* A request that waits for all of it to be over; goes on from stopped to removed. */
+/* A request that waits until the run is over, and with auto-remove until the sandbox is removed. */
 struct sandbox_over {
     struct sandbox *s;
     sandbox_cb cb;
@@ -487,7 +493,7 @@ static void over_done(struct sandbox_over *o)
 static void on_over_removed(void *data, int r, const struct err *err)
 {
     (void)r;
-    (void)err; /* it has been logged; the command's end is told all the same */
+    (void)err; /* the failure has been logged; the run is over in any case */
     over_done(data);
 }
 

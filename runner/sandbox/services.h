@@ -1,6 +1,6 @@
 #pragma once
 
-/* What the sandboxes of a supervisor share. */
+/* Accessors for objects that all sandboxes of a supervisor share. */
 
 #include <stdbool.h>
 #include <uv.h>
@@ -18,14 +18,18 @@ struct events *supervisor_events(struct supervisor *s);
 struct gateway *supervisor_gateway(struct supervisor *s);
 struct images *supervisor_images(struct supervisor *s);
 const struct supervisor_limits *supervisor_limits(const struct supervisor *s);
-/* The policy that is asked for by this name; borrowed. NULL: there is none. */
+/* Returns the policy of this name, borrowed; NULL: there is none. */
 const struct policy *supervisor_policy(const struct supervisor *s, const char *name);
-/* Sealed memfd of sandbox-shim, to be executed in a sandbox. Borrowed. */
+/* Returns the sealed memfd of sandbox-shim, borrowed. The program is executed in sandboxes. */
 int supervisor_shim(const struct supervisor *s);
-/* The two ends of a pipe of the supervisor's, or -1, through which output goes from its socket to a
- * client without a copy. It is empty between two calls of the loop: its user leaves it so, if need
- * be with another pipe in its place. Borrowed. */
+/*
+ * Returns the two ends of a pipe of the supervisor, or -1; borrowed. Output is spliced through it
+ * from an exec's socket to a client. The pipe is empty between two callbacks of the loop: a user
+ * that cannot empty it replaces it.
+ */
 int *supervisor_stage(struct supervisor *s);
 
-/* The supervisor's own tree by name, as this process sees it: "" once that is its root. */
+/*
+ * Returns the path of the supervisor's directory as this process sees it: "" once it is the root.
+ */
 const char *supervisor_tree(const struct supervisor *s);

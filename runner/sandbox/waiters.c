@@ -1,4 +1,4 @@
-/* Requests that wait for a sandbox to change, and how they are answered. */
+/* Lists of callbacks that wait for an event of a sandbox. */
 #include <errno.h>
 #include <stdlib.h>
 
@@ -22,7 +22,7 @@ int waiters_add(struct waiter **list, sandbox_cb cb, void *data, struct err *err
     return 0;
 }
 
-/* The list is taken first: a callback may add to it. */
+/* Empties the list before the first call, because a callback may add to the list. */
 void waiters_answer(struct waiter **list, int r, const struct err *err)
 {
     struct waiter *w = *list;
@@ -55,8 +55,10 @@ bool waiters_forget(struct waiter **list, const void *data)
     return found;
 }
 
-/* Answers once from the loop, for what is true already: a callback is never called from within the
- * call that it was given to. */
+/*
+ * Calls a callback once from the loop, for a condition that is true already. No callback may run
+ * inside the call that registers it.
+ */
 struct soon {
     uv_idle_t idle;
     struct sandbox *s;

@@ -1,7 +1,7 @@
 /*
- * Named volumes of a new sandbox: each is made if there is none, and filled from the image where it
- * is new. One after the other, before the sandbox is started: the launcher's replies
- * and the deaths of the processes that fill lead from one step to the next.
+ * Prepares the named volumes of a new sandbox, one after the other, before it is started. Creates
+ * missing volumes, and fills new ones from the image. Replies of the launcher and the exit of
+ * filling processes lead from one step to the next. Runs in the supervisor's event loop.
  */
 #include "volume/volume-use.h"
 
@@ -24,7 +24,7 @@
 struct preparation {
     struct sandbox *s; /* a reference */
     struct caller creator;
-    size_t at; /* which volume of the spec */
+    size_t at; /* index into the spec's volumes */
     struct volume_filling *filling;
     uv_timer_t begin;
     struct preparation *next;
@@ -74,7 +74,7 @@ int volumes_check_spec(struct supervisor *sup, const struct spec *spec,
     return 0;
 }
 
-/* ---- the end ---- */
+/* ---- ending a preparation ---- */
 
 static void on_timer_closed(uv_handle_t *h)
 {
@@ -125,7 +125,7 @@ static void preparation_next(struct preparation *p)
     preparation_begin_volume(p);
 }
 
-/* The sandbox is to go meanwhile, and nothing has to be ready for it any more. */
+/* Ends the preparation if the sandbox is being removed or the supervisor stops. */
 static bool preparation_is_over(struct preparation *p)
 {
     if (p->s->state == SANDBOX_CREATING && !p->s->sup->stopping)
@@ -225,7 +225,9 @@ static void on_preparation_begin(uv_timer_t *h)
     preparation_begin_volume(p);
 }
 
-/* Whether it waited for one to be made, and is not called any more. */
+/*
+ * Cancels a wait for the creation of a volume. True: there was one, and its callback is not called.
+ */
 static bool preparation_unwant(const struct preparation *p)
 {
     const struct volume *v = &p->s->spec->volumes[p->at];
@@ -268,7 +270,7 @@ int volumes_prepare(struct sandbox *s, struct err *err)
     sandbox_ref(s);
     p->next = s->sup->volumes->preparations;
     s->sup->volumes->preparations = p;
-    (void)uv_timer_start(&p->begin, on_preparation_begin, 0,
-                         0); /* nothing is answered from within this call */
+    /* From the loop: sandbox_part_done must not be called inside this call. */
+    (void)uv_timer_start(&p->begin, on_preparation_begin, 0, 0);
     return 0;
 }

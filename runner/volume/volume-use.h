@@ -1,6 +1,9 @@
 #pragma once
 
-/* Named volumes, as sandboxes use them. */
+/*
+ * The named volumes of sandboxes: names, access rights, preparation. Runs in the supervisor's event
+ * loop.
+ */
 
 struct caller;
 struct err;
@@ -8,22 +11,24 @@ struct sandbox;
 struct spec;
 struct supervisor;
 
-/* Gives the volumes of a new sandbox that have no source a name each. */
+/* Gives every volume of the spec without a source a random name. */
 int volumes_name_anonymous(struct spec *spec, struct err *err);
-/* Whether its creator may use the volumes that exist already: -EPERM. */
+/* Checks that the creator may use the existing volumes that the spec names: 0 or -EPERM. */
 int volumes_check_spec(struct supervisor *sup, const struct spec *spec,
                        const struct caller *creator, struct err *err);
 
 /*
- * Makes and fills what a new sandbox is to have, before it is started: a step of its start
- * (part_step). sandbox_part_done does not follow if the supervisor stops. The client's connection
- * is s->waiting_fd until then.
+ * Creates and fills the volumes of a new sandbox before it is started, as a step of the start
+ * (part_step). sandbox_part_done is called once, unless the supervisor stops. Until then
+ * start.waiting_fd is the client's connection.
  */
 int volumes_prepare(struct sandbox *s, struct err *err);
 
-/* It is to go: where it waits for a volume to be made, on a disk that may not answer, the step ends
- * at once, from within this call, with -ECANCELED. */
+/*
+ * Cancels a preparation, because the sandbox is being removed. If it waits for a volume to be
+ * created (the disk may hang), sandbox_part_done is called with -ECANCELED inside this call.
+ */
 void volumes_prepare_cancel(struct sandbox *s);
 
-/* The sandbox has been removed: so are its anonymous volumes. */
+/* Removes the anonymous volumes of a sandbox that has been removed. */
 void volumes_sandbox_gone(struct sandbox *s);

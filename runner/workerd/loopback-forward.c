@@ -26,32 +26,32 @@
 #include "sandbox/shared.h"
 
 enum {
-    LOOK_MS = 30 * 1000, /* for a request to be there */
+    LOOK_MS = 30 * 1000, /* time for a request to arrive */
     LOOK_BYTES =
-        64 << 10,        /* of a request that is looked at; a longer one is the sidecar's matter */
-    PASS_MS = 10 * 1000, /* for the host's side to be connected */
+        64 << 10, /* bytes of a request that are inspected; a longer one passes uninspected */
+    PASS_MS = 10 * 1000, /* time for the connection on the host's side */
     OPENING_RETRY_MS = 20,
 };
 
-/* One connection through the door. */
+/* One connection through the host loopback forward. */
 struct passing {
-    struct fd_watch watch; /* first */
-    struct fwd *fwd;       /* NULL: the door has gone */
+    struct fd_watch watch; /* first member */
+    struct fwd *fwd;       /* NULL: the forward has been closed */
     struct passing *next, **link;
     struct deadline clock;
-    int inside, outside; /* owned, until they are joined */
-    bool asking;         /* the launcher's answer frees it */
+    int inside, outside; /* owned, until a relay takes both */
+    bool asking;         /* the launcher's reply frees it */
 };
 
-/* A socket that the launcher has been asked for. */
+/* A listening socket requested from the launcher. */
 struct loopback_forward_opening {
     struct sandbox *s; /* a reference */
     struct loopback_forward_opening *next, **link;
-    struct fwd *fwd; /* NULL: it has gone */
+    struct fwd *fwd; /* NULL: the forward has been closed */
     uint16_t port;
     int64_t until;
     struct deadline again;
-    loopback_forward_cb *cb; /* NULL: the caller waits no more */
+    loopback_forward_cb *cb; /* NULL: has been called, or the caller does not wait */
     void *data;
 };
 
@@ -59,15 +59,15 @@ struct fwd {
     struct sandbox *s;
     struct loopback_forward_config config;
     struct listener *listener;
-    uint16_t port; /* that it listens at; 0: none */
+    uint16_t port; /* the port it listens on; 0: none */
     struct passing *passings;
     struct loopback_forward_opening *openings;
     unsigned count;
 };
 
 struct publish_look {
-    struct fd_watch watch; /* first */
-    struct sandbox *s;     /* borrowed: the caller cancels before its end */
+    struct fd_watch watch; /* first member */
+    struct sandbox *s;     /* borrowed: the caller cancels before the sandbox is freed */
     struct loopback_forward_opening *opening;
     struct deadline clock;
     int fd;
@@ -192,7 +192,7 @@ static void on_door_client(void *data, int fd, const struct sockaddr *peer)
         passing_free(p);
 }
 
-/* ---- opening ---- */
+/* ---- opening the listener ---- */
 
 static void opening_end(struct loopback_forward_opening *o, int r, const struct err *err)
 {
@@ -252,7 +252,7 @@ static void on_listen_reply(void *data, int r, const struct launch_reply *reply,
         r = err_set(&own, -ECANCELED, "sandbox %s is ended", sandbox_name(o->s));
         err = &own;
     } else if (o->fwd->port == o->port) {
-        r = 0; /* another opening was faster */
+        r = 0; /* another request was completed first */
     } else if (r == -EADDRINUSE && clock_mono_ms() < o->until) {
         deadline_set(evloop_of(o->s), &o->again, OPENING_RETRY_MS, on_opening_again);
         return;
@@ -345,7 +345,7 @@ static void loopback_forward_end_passings(struct fwd *d)
 {
     struct passing *p = take(d->passings);
 
-    /* Those that are joined end with the sandbox's other connections (publish_close). */
+    /* Joined connections are ended with the sandbox's other relays (publish_close). */
     for (struct passing *next; p != NULL; p = next) {
         next = p->next;
         p->fwd = NULL;
@@ -369,7 +369,7 @@ static void loopback_forward_end_openings(struct fwd *d)
         o->cb = NULL;
         if (cb != NULL)
             cb(o->data, -ECANCELED, &err);
-        if (o->again.link != NULL) /* no answer will come */
+        if (o->again.link != NULL) /* waits for a retry, so no reply is pending */
             opening_end(o, -ECANCELED, &err);
     }
 }
@@ -391,7 +391,7 @@ void loopback_forward_free(struct sandbox *s)
     free(take(s->parts.fwd));
 }
 
-/* ---- looking ---- */
+/* ---- inspecting requests ---- */
 
 static bool loopback_forward_looks_at(const struct sandbox *s, uint16_t port)
 {
@@ -436,7 +436,7 @@ static void on_loopback_forward_moved(void *data, int r, const struct err *err)
     look_end(l, 0);
 }
 
-/* The port that a body of PUT /egress names; 0: none. */
+/* Returns the port named in a body of PUT /egress; 0: none. */
 static uint16_t look_named_port(const char *text, size_t len)
 {
     auto_ptr(json_decref) json_t *root = NULL;
@@ -448,7 +448,7 @@ static uint16_t look_named_port(const char *text, size_t len)
     return n >= LOOPBACK_FORWARD_PORT_MIN && n <= 65535 ? (uint16_t)n : 0;
 }
 
-/* 0: it waits for the door, 1: nothing of it is news. */
+/* Moves the forward to the named port. 0: the caller waits for it; 1: there is nothing to do. */
 static int look_move(struct publish_look *l, uint16_t port)
 {
     struct err err = ERR_NONE;

@@ -26,27 +26,27 @@
 #include "sandbox/shared.h"
 
 enum {
-    INGRESS_MAX = 1024,         /* clients of one ingress; more are closed */
-    INGRESS_MS = 30 * 1000,     /* for a request to be there */
-    INGRESS_LINGER_MS = 2000,   /* for a client to take its answer and close */
+    INGRESS_MAX = 1024,         /* clients of one ingress; further ones are closed */
+    INGRESS_MS = 30 * 1000,     /* time for a request to arrive */
+    INGRESS_LINGER_MS = 2000,   /* time for a client to read its answer and close */
     INGRESS_BODY_MAX = 1 << 20, /* bytes of PUT /egress */
-    INGRESS_ROUNDS = 16,        /* reads of what is thrown away, before others get their turn */
+    INGRESS_ROUNDS = 16,        /* reads of discarded data before other handles are served */
 };
 
 /*
- * HEAD     its head is looked at
- * BODY     of PUT /egress
- * DIAL     the port inside is being connected
- * TABLE    the kernel's table inside is being changed
- * LINGER   answered; until the client closes
+ * HEAD     reads the request's head
+ * BODY     reads the body of PUT /egress
+ * DIAL     connects to the port inside
+ * TABLE    waits for the nft table to be changed
+ * LINGER   has answered; waits for the client to close
  */
 enum ingress_phase { INGRESS_HEAD, INGRESS_BODY, INGRESS_DIAL, INGRESS_TABLE, INGRESS_LINGER };
 
 struct table_wait;
 
-/* A client of the ingress, until it is joined. */
+/* A client of the ingress, until a relay takes its connection. */
 struct ingress {
-    struct fd_watch watch; /* first */
+    struct fd_watch watch; /* first member */
     struct sidecar *sidecar;
     struct ingress *next, **link;
     enum ingress_phase phase;
@@ -61,7 +61,7 @@ struct ingress {
 struct sidecar {
     struct sandbox_egress *egress;
     struct sidecar_config config;
-    sidecar_cb *cb; /* NULL: answered */
+    sidecar_cb *cb; /* NULL: has been called */
     void *data;
     struct listener *listener;
     uint16_t port;
@@ -75,7 +75,7 @@ static struct evloop *evloop_of(const struct sidecar *c)
     return gateway_evloop(c->egress->s->sup->gateway);
 }
 
-/* ---- the end of a client ---- */
+/* ---- freeing a client ---- */
 
 static void ingress_forget_wait(struct ingress *i);
 
@@ -101,7 +101,7 @@ static void on_late(struct deadline *d)
     ingress_free((struct ingress *)(void *)((char *)d - offsetof(struct ingress, clock)));
 }
 
-/* Small enough for any socket's buffer, which is empty. */
+/* The answer fits into the socket's empty send buffer, so one send suffices. */
 static void answer(struct ingress *i, const char *status, const char *type, const char *body)
 {
     auto_buf struct buf out = BUF_INIT(64 << 10);
@@ -132,7 +132,7 @@ static void on_connected(void *data, int r, int fd, const struct err *err)
 
     i->port = NULL;
     if (r < 0) {
-        /* Exactly this one means "nobody listens there" to workerd. */
+        /* workerd takes status 400, and no other, as "connection refused". */
         refuse(i, r == -ECONNREFUSED ? "400 Bad Request" : "502 Bad Gateway", err->msg);
         return;
     }
@@ -176,7 +176,7 @@ static void connect_port(struct ingress *i, const struct connect_head *head)
         return;
     }
     i->phase = INGRESS_DIAL;
-    deadline_clear(&i->clock); /* port.h has its own */
+    deadline_clear(&i->clock); /* port.h has its own timeout */
     sandbox_touch(s);
     r = port_connect(s, to.port, on_connected, i, &i->port, &inside, &err);
     if (r < 0 && r != -ECONNREFUSED)
@@ -210,7 +210,7 @@ static int names_of(json_t *list, struct egress_rules **ret, struct err *err)
     return r;
 }
 
-/* What is absent stays as it is; keys of later versions are passed over. */
+/* Absent keys leave a setting unchanged; unknown keys, of later versions, are ignored. */
 static int read_egress(const struct sidecar *c, json_t *root, struct egress_sidecar *now,
                        struct egress_rules **names, struct err *err)
 {
@@ -233,9 +233,9 @@ static int read_egress(const struct sidecar *c, json_t *root, struct egress_side
     return allowed != NULL && !json_is_null(allowed) ? names_of(allowed, names, err) : 0;
 }
 
-/* A client that is answered when the table inside has been changed. */
+/* A client that waits for a change of the nft table. */
 struct table_wait {
-    struct ingress *i; /* NULL: it has gone meanwhile */
+    struct ingress *i; /* NULL: the client has gone */
 };
 
 static void on_table(void *data, int r)
@@ -437,7 +437,7 @@ static void told(struct sidecar *c, int r, const struct err *err)
         cb(c->data, r, c->port, err);
 }
 
-/* What one LAUNCH_LISTEN was asked for; the sidecar may be gone when it is answered. */
+/* Context of a LAUNCH_LISTEN request; the sidecar may be freed before the reply. */
 struct listening {
     struct sandbox *s; /* a reference */
     struct sidecar *sidecar;
@@ -515,7 +515,7 @@ static void on_egress(struct sandbox *s, int r, const struct err *err)
 
     (void)err;
     if (c == NULL)
-        return; /* it has told of it when it was freed */
+        return; /* sidecar_free has called the callback */
     r = listen_outside(c, &own);
     if (r < 0) {
         told(c, r, &own);
@@ -523,7 +523,7 @@ static void on_egress(struct sandbox *s, int r, const struct err *err)
     }
 }
 
-/* Before the first PUT every name is known. */
+/* Rules in force before the first PUT: every name may be resolved. */
 static struct egress_rules *every_name(struct err *err)
 {
     struct egress_rules *names = egress_new();
@@ -583,7 +583,7 @@ int sidecar_start(struct sandbox *s, const struct sidecar_config *config, sideca
     return 0;
 }
 
-/* ---- the end ---- */
+/* ---- stopping ---- */
 
 static void sidecar_failed(struct sandbox_egress *e, int r, const struct err *err)
 {

@@ -1,12 +1,12 @@
 /*
- * The net namespace of a sandbox that administers it. What a process may do in a net namespace its
- * capabilities in that one's user namespace say, and those inside have theirs in the locked one,
- * which is entered last. So that one is made first, with the net namespace in it, by a process that
- * does nothing else; init, which is above both, enters the net namespace at once, and the launcher
- * puts the link there.
+ * The net namespace of a sandbox that administers it. A process needs capabilities in the user
+ * namespace that owns a net namespace. Processes inside have theirs in the locked user namespace,
+ * which init enters last. So a child process makes that user namespace first, with the net
+ * namespace in it. init is above both, so it can enter the net namespace at once, and the launcher
+ * moves the link into it.
  *
- * A sandbox that joins this network has a locked user namespace of its own, beside this one: it has
- * no capabilities here, whatever it has there.
+ * A sandbox that joins this network has a locked user namespace of its own, beside this one. Its
+ * capabilities count only there, not in this network.
  */
 #include <errno.h>
 #include <fcntl.h>
@@ -21,10 +21,10 @@
 
 enum { MAKER_PROC, MAKER_USER, MAKER_FDS };
 
-/* What the plan brings takes the lowest numbers (plan.c). */
+/* The plan's descriptors take the lowest numbers (plan.c). */
 enum { BEHIND_PLAN = PLAN_FD_OPS + PLAN_FDS_MAX };
 
-/* error and, where it is 0, descriptors. */
+/* Reports error and, if it is 0, sends the descriptors. */
 static void maker_say(int sock, int error, const int *fds, int count)
 {
     if (wire_send(sock, &error, sizeof(error), fds, error == 0 ? count : 0) < 0)
@@ -32,8 +32,8 @@ static void maker_say(int sock, int error, const int *fds, int count)
 }
 
 /*
- * In the new user namespace. Opened here: who is in no parent's map yet is reached by itself alone.
- * The net namespace is made once the maps are there, so that its files are root's.
+ * Runs in the new user namespace. It opens its /proc files itself: until the maps are written, no
+ * other process may. The net namespace is made after the maps, so that its files belong to root.
  */
 static _Noreturn void maker_main(int sock)
 {

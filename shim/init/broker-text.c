@@ -1,5 +1,7 @@
-/* What a broker reads of the caller: texts of /proc, and a path. The kernel has written the former,
- * but for the names in them, in which it escapes line ends. */
+/*
+ * Parses what a broker reads about the caller: texts of /proc, and a path. The kernel writes these
+ * texts. Only names in them come from processes, and the kernel escapes line ends there.
+ */
 #include <string.h>
 
 #include "init/guard.h"
@@ -13,7 +15,7 @@ static int digit(char c)
     return c >= 'a' && c <= 'f' ? c - 'a' + 10 : HEX;
 }
 
-/* The number at *at, which is moved behind it; -1: there is none, or one above max. */
+/* Reads the number at *at and advances *at; -1: no number, or one above max. */
 static int take_number(const char **at, int base, uint64_t max, uint64_t *ret)
 {
     const char *p = *at + strspn(*at, " \t");
@@ -31,7 +33,7 @@ static int take_number(const char **at, int base, uint64_t max, uint64_t *ret)
     return 0;
 }
 
-/* Behind "\nname:"; NULL = no such line. */
+/* Returns the text after "\nname:"; NULL = no such line. */
 static const char *find_line(const char *text, const char *name)
 {
     const size_t len = strlen(name);
@@ -44,7 +46,7 @@ static const char *find_line(const char *text, const char *name)
     return NULL;
 }
 
-/* Real, effective, saved, and that of file systems. */
+/* Reads the last of four ids: real, effective, saved, file system. */
 static int take_id(const char *text, const char *name, uint32_t *ret)
 {
     const char *at = find_line(text, name);
@@ -94,7 +96,7 @@ bool broker_fdinfo_is_path(const char *text)
     const char *flags = find_line(text, "flags");
     uint64_t n;
 
-    /* O_PATH; what cannot be read is taken for one, of which a call makes nothing. */
+    /* True for O_PATH. Also if the flags cannot be read, because fchmod then fails. */
     return flags == NULL || take_number(&flags, OCTAL, UINT32_MAX, &n) < 0 || (n & 010000000) != 0;
 }
 

@@ -1,7 +1,7 @@
 /*
- * A broker: does one call of a process inside in its stead (guard.h). Should: be no more than the
- * caller from the first look at a file on, and judge what it has opened, never a name. Mustn't:
- * hand over what is itself (/proc/self), or live on.
+ * A broker: does one system call in the caller's stead (guard.h). Should: have no more rights than
+ * the caller from the first access to a file on, and check the opened file, never its name.
+ * Mustn't: pass on a file of its own (/proc/self), or outlive the call.
  */
 #include <errno.h>
 #include <fcntl.h>
@@ -27,30 +27,30 @@
 enum {
     SET_ID = S_ISUID | S_ISGID,
     MODE_ALL = 07777,
-    TMPFILE = 020000000, /* what O_TMPFILE is beside O_DIRECTORY */
+    TMPFILE = 020000000, /* O_TMPFILE without O_DIRECTORY */
     FCHMODAT2_NR = 452,
-    TEXT_MAX_BYTES = 32 << 10, /* a status with as many groups as we take */
+    TEXT_MAX_BYTES = 32 << 10, /* a status file with BROKER_GROUPS_MAX groups */
     COPY_STEP = 4096,
     CREATE_TRIES = 8,
-    LISTENER_FD = 3, /* where the broker's descriptors are */
+    LISTENER_FD = 3, /* numbers of the broker's descriptors */
     PROC_FD,
     OWNER_FD,
     FREE_FD,
-    /* The flags of open(2), but for FASYNC: openat2 refuses flags that it does not know. */
+    /* The flags of open(2) without FASYNC: openat2 refuses flags that it does not know. */
     OPEN_FLAGS = O_ACCMODE | O_CREAT | O_EXCL | O_NOCTTY | O_TRUNC | O_APPEND | O_NONBLOCK |
                  O_DSYNC | O_SYNC | O_DIRECT | O_DIRECTORY | O_NOFOLLOW | O_NOATIME | TMPFILE,
 };
 
 enum op { OP_CHMOD, OP_FCHMOD, OP_OPEN };
 
-/* The call, whichever it was. */
+/* The call, decoded from any of the system calls. */
 struct request {
     enum op op;
-    bool has_dir;   /* dirfd counts, for a relative path */
-    bool chmodat2;  /* fchmodat2, which an older kernel has not got */
-    int dirfd;      /* or the descriptor of fchmod */
-    uint64_t path;  /* the caller's address */
-    unsigned flags; /* of open, or of fchmodat2 */
+    bool has_dir;   /* dirfd is used, for a relative path */
+    bool chmodat2;  /* the call is fchmodat2, which older kernels lack */
+    int dirfd;      /* dirfd, or the descriptor of fchmod */
+    uint64_t path;  /* address in the caller's memory */
+    unsigned flags; /* flags of open or of fchmodat2 */
     unsigned mode;
 };
 
@@ -59,14 +59,14 @@ struct broker {
     const struct guard_call *call;
     struct request q;
     int dir;     /* /proc/<the thread>, O_PATH */
-    int base;    /* where its relative paths begin, or -1 */
-    int by_path; /* the descriptor of its that its path may name, or -1 */
+    int base;    /* the directory for its relative paths, or -1 */
+    int by_path; /* the caller's descriptor that its path may name, or -1 */
     struct broker_status who;
     bool may_fsetid;
     char path[PATH_MAX];
 };
 
-/* ---- which call ---- */
+/* ---- decoding the call ---- */
 
 static int32_t arg_int(const struct guard_call *c, int i)
 {
@@ -115,7 +115,7 @@ static bool decode(const struct guard_call *c, struct request *q)
 
 /* ---- the caller ---- */
 
-/* "fd/7" and the like, in a directory of /proc. */
+/* A short name in a directory of /proc, such as "fd/7". */
 struct name {
     char text[32];
 };
@@ -130,8 +130,10 @@ static struct name name_of(const char *prefix, int number)
     return n;
 }
 
-/* The thread, as it is called here, at once held by its directory: what has its number later is
- * another directory. 0 or -errno. */
+/*
+ * Finds the thread's id in this pid namespace and opens its /proc directory. The open directory
+ * stays that of this thread, even if its id is used again. 0 or -errno.
+ */
 static int find_thread(struct broker *b)
 {
     struct f_owner_ex owner = {.pid = 0};
@@ -161,7 +163,7 @@ static int read_text(const struct broker *b, const char *name, char *text, size_
     return n < 0 ? -errno : n > 0 ? -E2BIG : 0;
 }
 
-/* The path, as the kernel would have taken it. */
+/* Reads the path from the caller's memory, as the kernel would. */
 static int read_path(struct broker *b)
 {
     uint64_t at = b->q.path;
@@ -201,7 +203,7 @@ static int open_callers(const struct broker *b, int number)
     return fd >= 0 ? fd : errno == ENOENT ? -EBADF : -errno;
 }
 
-/* fchmod(2) takes no descriptor of O_PATH. */
+/* Opens the caller's descriptor for fchmod(2), which refuses O_PATH descriptors. */
 static int open_for_fchmod(const struct broker *b)
 {
     char text[1024];
@@ -210,7 +212,7 @@ static int open_for_fchmod(const struct broker *b)
     if (fd < 0)
         return fd;
     r = read_text(b, name_of("fdinfo/", b->q.dirfd).text, text, sizeof(text));
-    /* Only a long list of locks or watches, behind the flags, can be cut off. */
+    /* If the text was cut off, only locks or watches are missing, which follow the flags. */
     return (r == 0 || r == -E2BIG) && !broker_fdinfo_is_path(text) ? fd : -EBADF;
 }
 
@@ -232,7 +234,7 @@ static bool still_waits(const struct broker *b)
     return guard_ioctl(LISTENER_FD, SECCOMP_IOCTL_NOTIF_ID_VALID, &id) == 0;
 }
 
-/* ---- becoming it ---- */
+/* ---- taking the caller's rights ---- */
 
 static int set_caps(const struct broker *b, bool fsetid)
 {
@@ -253,7 +255,7 @@ static int take_root(const struct broker *b)
     return 0;
 }
 
-/* Takes the caller's ids and capabilities, for good. */
+/* Takes the caller's ids and capabilities, permanently. */
 static int take_rights(struct broker *b, bool ids_open)
 {
     const struct broker_status *w = &b->who;
@@ -270,11 +272,11 @@ static int take_rights(struct broker *b, bool ids_open)
     return set_caps(b, false);
 }
 
-/* ---- what it names ---- */
+/* ---- the named object ---- */
 
 static long open_path(const char *path, uint64_t flags, unsigned mode)
 {
-    /* /proc/self is the broker's here, not the caller's: nothing is reached through it. */
+    /* /proc/self is the broker's own here, not the caller's, so no path may go through it. */
     struct open_how how = {
         .flags = flags | O_CLOEXEC, .mode = mode, .resolve = RESOLVE_NO_MAGICLINKS};
     long fd = -EAGAIN;
@@ -291,7 +293,7 @@ static bool is_procfs(int fd)
     return fstatfs(fd, &fs) < 0 || fs.f_type == PROC_SUPER_MAGIC;
 }
 
-/* libcs name a descriptor so where they have no call for it. Whether it is that. */
+/* True if the path names a descriptor by number, as libcs do where a kernel lacks the call. */
 static bool is_by_number(const struct broker *b)
 {
     int fd = b->by_path < 0 ? -1 : open("/proc/self/fd", O_PATH | O_DIRECTORY | O_CLOEXEC);
@@ -316,7 +318,10 @@ static bool is_guarded(const struct broker *b, int fd, struct statx *st)
 
 /* ---- chmod ---- */
 
-/* Through /proc, which every kernel can: the floor stops it, and init lets it through. */
+/*
+ * Changes the mode through /proc, which works on every kernel. The seccomp baseline stops this
+ * call, too, and init lets it through.
+ */
 static int set_mode(const struct broker *b, int fd, unsigned mode, bool guarded)
 {
     int r = 0;
@@ -328,7 +333,7 @@ static int set_mode(const struct broker *b, int fd, unsigned mode, bool guarded)
     return r;
 }
 
-/* The object of chmod, fchmodat and fchmodat2. */
+/* Opens the object of chmod, fchmodat or fchmodat2. */
 static int open_object(const struct broker *b)
 {
     const unsigned flags = b->q.chmodat2 ? b->q.flags : 0;
@@ -356,8 +361,10 @@ static int do_chmod(const struct broker *b, int fd)
 
 /* ---- open ---- */
 
-/* What is there already: its mode is not of interest, and what it is decides. No other file than a
- * plain one is opened for somebody else: it could wait for ever, or be of the opener's own. */
+/*
+ * Opens an existing file; the call's mode does not matter for it. Only regular files are opened in
+ * the caller's stead: the open of another type could block for ever, or refer to the broker itself.
+ */
 static int open_existing(const struct broker *b, unsigned flags)
 {
     const unsigned again = flags & ~(unsigned)(O_CREAT | O_EXCL | O_NOFOLLOW);
@@ -380,7 +387,7 @@ static int open_existing(const struct broker *b, unsigned flags)
     return r;
 }
 
-/* As the kernel would, but for the bits, and a plain file or none. */
+/* Opens the path as the kernel would, but without set-id bits, and only a regular file. */
 static int open_plain(const struct broker *b, unsigned flags)
 {
     struct stat st;
@@ -392,7 +399,7 @@ static int open_plain(const struct broker *b, unsigned flags)
     return -EPERM;
 }
 
-/* What is not there yet: made without the bits, which it gets afterwards where it may have them. */
+/* Creates a file without set-id bits, and sets the bits afterwards if the mount allows them. */
 static int open_new(const struct broker *b, unsigned flags)
 {
     struct stat st;
@@ -410,11 +417,13 @@ static int do_open(const struct broker *b)
     int fd = -EEXIST;
 
     if ((b->q.flags & O_PATH) != 0)
-        return -EPERM; /* makes nothing, so the floor never asks */
+        return -EPERM; /* O_PATH creates no file, so the baseline never stops it */
     if ((flags & TMPFILE) != 0)
         return open_new(b, flags);
-    /* Whether it is new is known of one that must be. A link that leads to nothing is there for
-     * that, and is not for the other: what is made at its end has no set-id bits. */
+    /*
+     * Only O_EXCL shows that a file is new. A dangling link is an existing file for O_EXCL, and a
+     * missing one without it. A file that is created at its end gets no set-id bits.
+     */
     for (int tries = 0; tries < CREATE_TRIES; tries++) {
         if ((flags & O_EXCL) == 0) {
             fd = open_existing(b, flags);
@@ -428,7 +437,7 @@ static int do_open(const struct broker *b)
     return open_plain(b, flags);
 }
 
-/* Gives the caller the file as the call's result. */
+/* Installs the file in the caller, as the result of the call. */
 static void hand_over(const struct broker *b, int fd)
 {
     struct seccomp_notif_addfd add = {
@@ -445,26 +454,26 @@ static void hand_over(const struct broker *b, int fd)
         guard_answer(LISTENER_FD, b->call->id, -errno);
         return;
     }
-    add.flags = 0; /* before Linux 5.14: in two steps */
+    add.flags = 0; /* before Linux 5.14 this takes two steps */
     r = guard_ioctl(LISTENER_FD, SECCOMP_IOCTL_NOTIF_ADDFD, &add);
     guard_answer(LISTENER_FD, b->call->id, r < 0 ? -errno : r);
 }
 
-/* ---- the whole ---- */
+/* ---- the whole call ---- */
 
-/* On a kernel without this call the caller must get ENOSYS. */
+/* True if the kernel has fchmodat2; otherwise the caller must get ENOSYS. */
 static bool knows_fchmodat2(void)
 {
     return syscall(FCHMODAT2_NR, -1, "", 0, 0) == 0 || errno != ENOSYS;
 }
 
-/* Whether it means the descriptor itself, which need be no directory then. */
+/* True if the call names the descriptor itself, which then need not be a directory. */
 static bool names_base(const struct broker *b)
 {
     return b->q.chmodat2 && (b->q.flags & AT_EMPTY_PATH) != 0 && b->path[0] == '\0';
 }
 
-/* Opens the directory that the caller's path begins at. */
+/* Opens the directory where the caller's path begins. */
 static int open_beginning(struct broker *b)
 {
     const int number = broker_path_fd(b->path);
@@ -472,11 +481,14 @@ static int open_beginning(struct broker *b)
     if (b->path[0] != '/')
         return b->base = open_base(b);
     if (number >= 0)
-        b->by_path = open_callers(b, number); /* or the path leads nowhere */
+        b->by_path = open_callers(b, number); /* -1 if the caller has no such descriptor */
     return 0;
 }
 
-/* All that takes more rights than the caller has. Returns the object of fchmod, or 0; or -errno. */
+/*
+ * Does everything that needs more rights than the caller has. Returns the object of fchmod, or 0;
+ * or -errno.
+ */
 static int prepare(struct broker *b, bool ids_open)
 {
     static char text[TEXT_MAX_BYTES];
@@ -492,7 +504,7 @@ static int prepare(struct broker *b, bool ids_open)
         r = read_path(b);
     if (r == 0 && b->q.op != OP_FCHMOD)
         r = open_beginning(b);
-    /* Only now it is sure that all this was the caller's. */
+    /* If the call still waits, everything read above belonged to the caller. */
     if (r >= 0 && !still_waits(b))
         r = -ESRCH;
     if (r >= 0)
@@ -520,7 +532,7 @@ static int run(struct broker *b, bool ids_open)
     return fd < 0 ? fd : do_chmod(b, fd);
 }
 
-/* Nothing of init's but these. */
+/* Closes every descriptor of init except these. */
 static int keep_descriptors(const struct guard *g, int owner)
 {
     int fds[] = {g->listener, g->proc, owner};
@@ -544,7 +556,7 @@ void broker_main(const struct guard *g, const struct guard_call *call, int owner
     (void)prctl(PR_SET_DUMPABLE, 0, 0, 0, 0);
     b = (struct broker){.guard = g, .call = call, .base = -1, .by_path = -1};
     if (keep_descriptors(g, owner) < 0)
-        _exit(1); /* init answers for it */
+        _exit(1); /* init answers the call in guard_reaped */
     r = decode(call, &b.q) ? run(&b, ids_open) : -EPERM;
     if (r >= 0 && b.q.op == OP_OPEN)
         hand_over(&b, r);

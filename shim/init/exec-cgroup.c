@@ -1,11 +1,11 @@
 /*
- * cgroup leaves in the v2 subtree that the launcher has handed over: "u" holds the main process and
- * a leaf for each exec, and is what pause freezes; "h" holds helpers, which go on working
- * meanwhile.
+ * The exec cgroups, in the v2 subtree that the launcher has delegated. "u" holds the main process
+ * and a cgroup for each exec; a pause freezes it. "h" holds helpers, which run on meanwhile.
  *
- * Making and removing a leaf costs as much as the fork into it, so leaves are numbered, not named
- * by their exec, and the last ones wait for the next exec. A leaf changes hands only once its exec
- * is forgotten and nothing lives in it: what an exec has left running keeps its leaf.
+ * Creating and removing a cgroup costs as much as the fork into it. So exec cgroups are numbered,
+ * not named by their exec, and the last ones stay for the next exec. An exec cgroup is used again
+ * only when init has forgotten its exec and no process is in it. Processes that an exec has left
+ * running keep its cgroup.
  */
 #include <errno.h>
 #include <fcntl.h>
@@ -64,8 +64,10 @@ static bool leaf_is_empty(int exec_cgroup)
     return n >= (ssize_t)sizeof(empty) - 1 && memcmp(text, empty, sizeof(empty) - 1) == 0;
 }
 
-/* Takes an empty leaf of the pool, or -ENOENT. The leaves that were released last are checked
- * first. */
+/*
+ * Takes an empty exec cgroup of the pool, or returns -ENOENT. The ones that were released last are
+ * checked first.
+ */
 static int leaf_take_waiting(struct exec_cgroup_pool *pool, enum exec_cgroup_kind kind,
                              uint32_t *ret_number)
 {
@@ -146,12 +148,13 @@ void exec_cgroup_release(struct table *t, struct slot *s)
 {
     struct exec_cgroup_pool *pool = &t->exec_cgroups[leaf_kind_of(s)];
 
-    /* Not empty when background children of the exec live on: the launcher removes it with the
-     * sandbox. */
     /*
-     * A leaf that was killed is spent: the kernel (6.18) counts the kills of a cgroup and compares
-     * the count of the forking process's cgroup with that of the one forked into, so that whatever
-     * is cloned into it later is killed at once.
+     * An exec cgroup that was killed is not used again. The kernel (6.18) counts the kills of a
+     * cgroup, and compares the counts of the forking process's cgroup and of the target. So each
+     * process that is cloned into this one later would be killed at once.
+     *
+     * rmdir fails while background children of the exec run; the launcher then removes the cgroup
+     * with the sandbox.
      */
     if (pool->count < EXEC_CGROUP_WAITING_MAX && !s->exec_cgroup_killed)
         pool->numbers[pool->count++] = s->exec_cgroup;

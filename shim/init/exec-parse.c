@@ -1,4 +1,4 @@
-/* The memfd of EXEC, taken apart. Pure: it is tested and fuzzed on its own. */
+/* Parses the memfd of EXEC. Pure: it is tested and fuzzed on its own. */
 #include <errno.h>
 #include <string.h>
 

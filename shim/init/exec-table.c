@@ -8,8 +8,9 @@ static const struct slot empty = {
 
 void table_init(struct table *t, struct init *init)
 {
-    /* Free slots stay zero: pages that were never written cost nothing, neither here nor at each
-     * fork. */
+    /*
+     * Free slots stay zero: pages that are never written cost nothing, neither here nor at a fork.
+     */
     t->init = init;
 }
 

@@ -1,7 +1,9 @@
 #pragma once
 
-/* The table of execs: one slot for each process that init was asked to start, until its exit was
- * told and collected. */
+/*
+ * The table of execs: one slot for each process that init has started, until its exit has been
+ * reported and collected.
+ */
 
 #include <stdbool.h>
 #include <stdint.h>
@@ -11,8 +13,7 @@
 #include "init/relay.h"
 
 enum {
-    LOGGED_MAX =
-        257, /* execs whose output init writes to logs, one sandbox: the main process, and 256 */
+    LOGGED_MAX = 257, /* logged execs of a sandbox: the main process, and 256 others */
     LOG_STREAMS = 2,
 };
 
@@ -25,7 +26,7 @@ enum slot_state {
     SLOT_ENDED,
 };
 
-/* Messages that the supervisor has not got yet; sent in this order. */
+/* Messages that wait to be sent to the supervisor, in this order. */
 enum slot_tell {
     TELL_STARTED = 1 << 0,
     TELL_FAILED = 1 << 1,
@@ -35,27 +36,27 @@ enum slot_tell {
 
 struct slot {
     uint64_t id;
-    uint32_t serial; /* tells events of this use of the slot from those of an earlier one */
+    uint32_t serial; /* distinguishes this use of the slot from earlier ones in events */
     pid_t pid;
     enum slot_state state;
     unsigned tell;
     uint32_t flags; /* enum imsg_flags of its EXEC */
     int status_fd;
     int status_watched;
-    int64_t deadline;            /* ms of CLOCK_MONOTONIC at which it is killed; 0 = none */
+    int64_t deadline;            /* CLOCK_MONOTONIC ms at which it is killed; 0 = none */
     int status;                  /* of wait(2) */
     struct exec_failure failure; /* when TELL_FAILED */
     struct stdio_relay relays[RELAY_STREAMS];
     int parked[RELAY_STREAMS]; /* the reader's ends of the sockets, with PARK; -1 = none */
-    uint32_t exec_cgroup;      /* its cgroup leaf; 0 = none */
-    bool exec_cgroup_killed;   /* and is not used again */
-    bool spawn_vm;             /* it is the one in our memory */
+    uint32_t exec_cgroup;      /* number of its exec cgroup; 0 = none */
+    bool exec_cgroup_killed;   /* a killed cgroup is not used again */
+    bool spawn_vm;             /* the process shares init's memory */
     int16_t log;               /* index of its streams, or -1 */
 };
 
-/* A stream that is logged. */
+/* A logged stream. */
 struct log {
-    int pipe; /* -1 = at its end */
+    int pipe; /* -1 = the stream has ended */
     int segments[2];
     unsigned current;
     uint64_t start;   /* logical offset at which the current segment begins */
@@ -67,10 +68,10 @@ struct log {
 enum exec_cgroup_kind { EXEC_CGROUP_USERS, EXEC_CGROUP_HELPERS, EXEC_CGROUP_KINDS };
 enum {
     EXEC_CGROUP_WAITING_MAX = 32,
-    LEAF_CHECKS_MAX = 4, /* of those that wait, at each exec: whether they are empty */
+    LEAF_CHECKS_MAX = 4, /* waiting exec cgroups that each new exec checks for emptiness */
 };
 
-/* Leaves that no exec has any more, the last given back last. */
+/* Exec cgroups without an exec; the last released is the last entry. */
 struct exec_cgroup_pool {
     uint32_t numbers[EXEC_CGROUP_WAITING_MAX];
     unsigned count;
@@ -87,11 +88,11 @@ struct spawn_vm {
 
 struct table {
     struct init *init;
-    int epoll;       /* owned; all that the loop waits for */
-    uint32_t serial; /* of the slot that was taken last */
+    int epoll;       /* owned; everything that the loop waits for */
+    uint32_t serial; /* serial number of the slot that was taken last */
     struct spawn_vm spawn_vm;
     struct exec_cgroup_pool exec_cgroups[EXEC_CGROUP_KINDS];
-    uint32_t exec_cgroup_last; /* the last number that was given to a leaf */
+    uint32_t exec_cgroup_last; /* last number of an exec cgroup */
     struct slot slots[INIT_EXECS_MAX];
     unsigned used; /* slots at or above this index are free */
     struct log logs[LOGGED_MAX][LOG_STREAMS];
@@ -103,48 +104,56 @@ struct table {
 void table_init(struct table *t, struct init *init);
 struct slot *table_find(struct table *t, uint64_t id);
 struct slot *table_by_pid(struct table *t, pid_t pid);
-/* A free slot, or NULL. */
+/* Returns a free slot, or NULL. */
 struct slot *table_take(struct table *t);
-/* Closes all that it has and frees it. */
+/* Closes every fd of the slot and frees it. */
 void table_release(struct table *t, struct slot *s);
-/* Begin and end to wait for its status pipe. */
+/* Begin and end the wait for its status pipe. */
 void slot_watch_status(struct table *t, struct slot *s);
 void slot_close_status(struct table *t, struct slot *s);
-/* Whether all of its relays are closed. */
+/* True if all of its relays are closed. */
 bool slot_is_quiet(const struct slot *s);
 
-/* exec-cgroup.c: the cgroup leaf of an exec, below "u" (users' processes, frozen by pause) or "h"
- * (helpers'). */
+/*
+ * exec-cgroup.c: the cgroup of an exec, below "u" (users' processes, frozen by a pause) or "h"
+ * (helpers).
+ */
 void exec_cgroup_prepare(const struct init *init);
-/* A leaf for the slot's exec, with nothing in it: its O_PATH fd; -ENODEV without a v2 tree. */
+/* Provides an empty exec cgroup for the slot. Returns its O_PATH fd; -ENODEV without a v2 tree. */
 int exec_cgroup_make(struct table *t, struct slot *s);
-/* O_PATH fd of the main process's place; -ENODEV without a v2 tree. */
+/* Returns an O_PATH fd of the main process's cgroup; -ENODEV without a v2 tree. */
 int exec_cgroup_main(const struct init *init);
 int exec_cgroup_kill(struct slot *s);
-/* The exec is forgotten: its leaf is the next one's once it is empty. */
+/* Called when an exec is forgotten: the next exec may use its cgroup once it is empty. */
 void exec_cgroup_release(struct table *t, struct slot *s);
 
 struct clone_args;
-/* Whether the next one, with a request of so many bytes, can be started in our memory; else it is a
- * fork. */
+/*
+ * True if the next exec, with a request of this size, can be started in init's memory; else it is
+ * forked.
+ */
 bool spawn_vm_is_free(struct spawn_vm *w, size_t request_size);
-/* Starts it there: the pid, or -errno. The descriptors of start can be closed then. like: without a
- * stack. */
+/*
+ * Starts an exec in init's memory; returns the pid or -errno. The caller can close start's
+ * descriptors then. like: clone arguments without a stack.
+ */
 int spawn_vm_clone(struct spawn_vm *w, const struct plan *plan, const struct exec_start *start,
                    const struct clone_args *like);
-/* The process has left our memory: after its execve, or dead. */
+/* Called when the process has left init's memory: after its execve or its death. */
 void spawn_vm_left(struct spawn_vm *w);
 
-/* start.c: begins an exec from its message and descriptors (init-msg.h); those that it takes are -1
- * afterwards. 0, or the step that failed with *ret_error. */
+/*
+ * start.c: begins an exec from its message and descriptors (init-msg.h); descriptors that it takes
+ * become -1. Returns 0, or the step that failed with *ret_error.
+ */
 enum exec_step start_exec(struct table *t, struct slot *s, const struct imsg *msg, int *fds,
                           int fd_count, int *ret_error);
 
 /* log.c */
 int log_open(struct log *log, int pipe_fd, const int segments[2], uint32_t size);
-/* Moves what is there; returns false at the end of the stream. */
+/* Moves all present bytes; returns false at the end of the stream. */
 bool log_move(struct log *log);
-/* Bytes that the stream has had so far, dropped ones included. */
+/* Returns the bytes of the stream so far, dropped ones included. */
 static inline uint64_t log_total(const struct log *log)
 {
     return log->start + log->used + log->dropped;

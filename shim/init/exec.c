@@ -1,10 +1,10 @@
 /*
- * From a fork of init (or the waiting inner PID 1) to the user's program. This process is already
- * inside every namespace, but still has all of the sandbox root's rights: names and files of the
- * image are read here, because a mistake in reading them reaches no further than what the program
+ * The path from a fork of init (or from the waiting inner PID 1) to the user's program. The process
+ * is inside every namespace already, but still has all rights of the sandbox's root. Names and
+ * files of the image are read here, because a bug in reading them gains no more than the program
  * gets anyway.
  *
- * A step is 0 or a positive errno, a call of raw.h a result or -errno.
+ * A step returns 0 or a positive errno, a call of raw.h a result or -errno.
  */
 #include <errno.h>
 #include <fcntl.h>
@@ -27,8 +27,9 @@
 #include "init/raw.h"
 #include "proto/userdb.h"
 
-/* init's memory may be this process's, too (spawn-vm.c): what would write to it cannot be named
- * here.
+/*
+ * This process may share init's memory (spawn-vm.c), so names whose use would write there are
+ * removed.
  */
 #undef errno
 #pragma GCC poison errno syscall open openat read write close fcntl mmap malloc _exit
@@ -53,7 +54,7 @@ struct exec_child {
     char home[HOME_ENTRY_MAX];
 };
 
-/* The result of a system call as a step's result. */
+/* Converts the result of a system call into a step's result. */
 static int raw_error(long r)
 {
     return r < 0 ? (int)-r : 0;
@@ -75,7 +76,7 @@ static _Noreturn void exec_fail(const struct exec_child *e, enum exec_step step,
 
 /* ---- memory ---- */
 
-/* Uses init's arena (spawn-vm.c) where there is one, else maps its own. */
+/* Uses init's arena (spawn-vm.c) if there is one, else maps memory. */
 static int arena_open(struct exec_child *e)
 {
     long r;
@@ -88,7 +89,7 @@ static int arena_open(struct exec_child *e)
             MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
     if (r < 0 && r > -4096)
         return raw_error(r);
-    (void)RAW(SYS_madvise, r, EXEC_ARENA_SIZE, MADV_NOHUGEPAGE); /* zeroed for a few bytes */
+    (void)RAW(SYS_madvise, r, EXEC_ARENA_SIZE, MADV_NOHUGEPAGE); /* avoids zeroing a huge page */
     e->own_arena.base = (unsigned char *)r;
     e->arena = &e->own_arena;
     return 0;
@@ -126,7 +127,7 @@ static int fd_read_whole(int fd, void *to, size_t len)
 
 /* ---- the request ---- */
 
-/* A seal keeps its size what init has found it to be. */
+/* A seal keeps the size that init has checked. */
 static int step_request(struct exec_child *e)
 {
     size_t size = e->start->request_size;
@@ -169,7 +170,7 @@ static int step_stdio(struct exec_child *e)
                    e->start->program_fd};
     int count = e->start->program_fd >= 0 ? 5 : 4;
 
-    /* Out of the way first, then into place. */
+    /* First to high numbers, then into place. */
     for (int i = 0; i < count; i++) {
         if (fds[i] < count)
             fds[i] = RAW(SYS_fcntl, fds[i], F_DUPFD_CLOEXEC, 10);
@@ -189,7 +190,7 @@ static int step_stdio(struct exec_child *e)
 
 static int step_session(struct exec_child *e)
 {
-    const uint64_t none = 0; /* signals, as the kernel counts them */
+    const uint64_t none = 0; /* signal set with the kernel's size */
     long r;
 
     r = RAW(SYS_rt_sigprocmask, SIG_SETMASK, RAW_PTR(&none), 0, sizeof(none));
@@ -234,7 +235,7 @@ static long open_inside(const char *path, unsigned flags)
     return fd;
 }
 
-/* A file of the image, resolved inside and bounded. A missing one is empty. */
+/* Reads a file of the image, resolved inside its root and bounded. A missing file is empty. */
 static int arena_read_inside(struct exec_child *e, const char *path, const char **ret,
                              size_t *ret_len)
 {
@@ -253,8 +254,10 @@ static int arena_read_inside(struct exec_child *e, const char *path, const char 
     return r;
 }
 
-/* A helper that is asked for by number needs no file of the sandbox's, which may be anything by
- * now. */
+/*
+ * True for a helper whose user is given as a number. It needs no file of the sandbox, which
+ * processes may have changed.
+ */
 static bool helper_by_number(const struct exec_child *e, const struct userdb_spec *spec)
 {
     return (e->start->flags & IMSG_HELPER) != 0 && spec->user[0] == '\0' && spec->group[0] == '\0';
@@ -302,15 +305,17 @@ static int step_groups(struct exec_child *e)
     return r;
 }
 
-/* Programs open /dev/stdout and the like anew through /proc, as the user, so the pipes must belong
- * to the user. init has made them as root. Without a pipe stdin is the null device, which every
- * user may open. */
+/*
+ * Programs reopen /dev/stdout and others through /proc as the user, so the pipes must belong to the
+ * user. init has made them as root. Without a pipe stdin is the null device, which every user may
+ * open.
+ */
 static int step_own_stdio(struct exec_child *e)
 {
     int first = (e->start->flags & (IMSG_STDIN | IMSG_TTY)) != 0 ? 0 : 1;
 
     for (int i = first; i < 3 && e->who.uid != 0; i++)
-        (void)RAW(SYS_fchown, i, (long)e->who.uid, -1); /* ours, or it stays as it is */
+        (void)RAW(SYS_fchown, i, (long)e->who.uid, -1); /* fails for other fds */
     return 0;
 }
 
@@ -357,7 +362,7 @@ int exec_set_caps(uint64_t permitted, uint64_t effective)
     return raw_error(RAW(SYS_capset, RAW_PTR(&header), RAW_PTR(data)));
 }
 
-/* By system calls for this thread alone: a libc would change other threads, too. */
+/* Raw system calls change this thread only; a libc would change other threads, too. */
 static int step_ids(struct exec_child *e)
 {
     const uint32_t uid = e->who.uid, gid = e->who.gid;
@@ -366,22 +371,28 @@ static int step_ids(struct exec_child *e)
     r = RAW(SYS_setgroups, (long)e->who.group_count, RAW_PTR(e->who.groups));
     if (r == 0)
         r = RAW(SYS_setresgid, gid, gid, gid);
-    /* Capabilities are kept over the change: without no_new_privs a filter needs CAP_SYS_ADMIN.
-     * execve takes all of them from a user that is not root. */
+    /*
+     * Keeps capabilities over the change of ids, because a filter without no_new_privs needs
+     * CAP_SYS_ADMIN. execve drops all of them for users other than root.
+     */
     if (r == 0)
         r = RAW(SYS_prctl, PR_SET_KEEPCAPS, 1, 0, 0, 0);
     if (r == 0)
         r = RAW(SYS_setresuid, uid, uid, uid);
-    /* A change of ids sets the dumpable flag to what the host's fs.suid_dumpable says. It is
-     * cleared before capabilities are dropped: until then processes with the same ids and fewer
-     * capabilities may not trace this one. */
+    /*
+     * A change of ids sets the dumpable flag from the host's fs.suid_dumpable. It is cleared before
+     * capabilities are dropped. Until then processes with the same ids and fewer capabilities may
+     * not trace this one.
+     */
     if (r == 0)
         r = RAW(SYS_prctl, PR_SET_DUMPABLE, 0, 0, 0, 0);
     return raw_error(r);
 }
 
-/* Root keeps what the bounding set allows, other users nothing; SYS_ADMIN stays for one more step
- * where the filter needs it. */
+/*
+ * Root keeps the capabilities of the bounding set, other users none. SYS_ADMIN stays for one more
+ * step if the filter needs it.
+ */
 static int step_capabilities(struct exec_child *e)
 {
     const uint64_t admin = 1ULL << CAP_SYS_ADMIN;
@@ -391,15 +402,17 @@ static int step_capabilities(struct exec_child *e)
     return exec_set_caps(keep | extra, keep | extra);
 }
 
-/* ---- where it runs ---- */
+/* ---- working directory and cgroup ---- */
 
 static long open_dir_inside(const char *path)
 {
     return open_inside(path, O_PATH | O_DIRECTORY);
 }
 
-/* Makes what is missing of the working directory, beneath opened parents, through the image's links
- * but never out of its root. */
+/*
+ * Creates missing components of the working directory, in opened parents. Links of the image are
+ * followed, but never out of its root.
+ */
 static long make_cwd(const char *path)
 {
     char part[EXEC_PATH_MAX];
@@ -446,7 +459,10 @@ static int step_make_cwd(struct exec_child *e)
     return 0;
 }
 
-/* Changes directory as the user; never through /proc's links, which could lead out of the root. */
+/*
+ * Changes the directory as the user. Magic links of /proc, which could lead out of the root, are
+ * not followed.
+ */
 static int step_cwd(struct exec_child *e)
 {
     char buffer[EXEC_PATH_MAX];
@@ -458,18 +474,18 @@ static int step_cwd(struct exec_child *e)
     r = RAW(SYS_fchdir, fd);
     (void)RAW(SYS_close, fd);
     if (r == 0 && (RAW(SYS_getcwd, RAW_PTR(buffer), sizeof(buffer)) < 0 || buffer[0] != '/'))
-        r = -ENOENT; /* "(unreachable)" */
+        r = -ENOENT; /* getcwd has returned "(unreachable)" */
     return raw_error(r);
 }
 
 /*
- * A cgroup namespace of its own, whose root is the exec's own cgroup of v2. /proc/self/cgroup is
- * "/" then, and programs that join that path to /sys/fs/cgroup (Go, Node, the JDK) find the
- * sandbox's limits there: a directory of the exec's does not have them. Where no more namespaces
- * may be made the process shows its path below init's.
+ * Makes a cgroup namespace whose root is the exec's own v2 cgroup. /proc/self/cgroup is then "/".
+ * Programs that append that path to /sys/fs/cgroup (Go, Node, the JDK) find the sandbox's limits
+ * there; the exec's own directory lacks them. If no more namespaces may be made, the process sees
+ * its path below init's.
  *
- * Not where a policy gives CAP_SYS_ADMIN: this namespace belongs to the locked user namespace,
- * where a process with that capability could mount cgroup file systems of it, writable.
+ * Skipped if a policy grants CAP_SYS_ADMIN. The new namespace belongs to the locked user namespace,
+ * where that capability would allow writable mounts of its cgroup file systems.
  */
 static int step_cgroup_namespace(struct exec_child *e)
 {
@@ -489,7 +505,7 @@ static long install_filter(const struct exec_child *e, uint32_t count, uint32_t 
     return count == 0 ? 0 : RAW(SYS_seccomp, SET_MODE_FILTER, 0, RAW_PTR(&prog));
 }
 
-/* The policy's last: it may let none be installed behind it. */
+/* The policy's filter comes last: it may forbid further filters. */
 static int step_seccomp(struct exec_child *e)
 {
     const struct plan_header *h = e->plan->header;
@@ -532,8 +548,7 @@ static int exec_run(const struct exec_child *e, const char *path)
     return raw_error(RAW(SYS_execve, RAW_PTR(path), RAW_PTR(e->argv), RAW_PTR(e->envp)));
 }
 
-/* As execvp(3), but for scripts without "#!", which are the shell's business. The most telling
- * error wins. */
+/* As execvp(3), but scripts without "#!" are left to the shell. The most specific error wins. */
 static int exec_search_path(struct exec_child *e)
 {
     const char *path = env_get(e->envp, "PATH");
@@ -602,8 +617,10 @@ void exec_child(const struct plan *plan, const struct exec_start *start)
 {
     struct exec_child e = {.plan = plan, .start = start, .status_fd = start->status_fd};
 
-    /* Processes inside, whatever their capabilities there, neither trace this one nor write to its
-     * memory: that takes rights in the user namespace in which init was executed. */
+    /*
+     * Tracing a process that is not dumpable, or writing its memory, takes rights in the user
+     * namespace in which init was executed. No process inside has them.
+     */
     (void)RAW(SYS_prctl, PR_SET_DUMPABLE, 0, 0, 0, 0);
     for (size_t i = 0; i < sizeof(steps) / sizeof(steps[0]); i++) {
         int error = steps[i].run(&e);

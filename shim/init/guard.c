@@ -1,4 +1,4 @@
-/* init's side of the guard: the listener, which mounts are guarded, and the brokers' lives. */
+/* init's side of the guard: the listener, the guarded mounts, and the lives of brokers. */
 #include "init/guard.h"
 
 #include <errno.h>
@@ -19,13 +19,13 @@
 #include "init/init.h"
 #include "proto/syscalls.h"
 
-/* The kernel may know a longer one than our headers, and writes all of it. */
+/* The kernel's struct may be longer than the headers', and the kernel writes all of it. */
 enum { NOTIF_MAX = 512, FCHMODAT2_NR = 452 };
 
-/* What the plan brings takes the lowest numbers (plan.c). */
+/* The plan's descriptors take the lowest numbers (plan.c). */
 enum { BEHIND_PLAN = PLAN_FD_OPS + PLAN_FDS_MAX };
 
-/* ---- the floor ---- */
+/* ---- the seccomp baseline ---- */
 
 static int guard_notif_fits(void)
 {
@@ -50,14 +50,18 @@ int guard_install_baseline(struct init *init)
     r = guard_notif_fits();
     if (r < 0)
         return r;
-    /* A call that a broker has begun is not interrupted by a signal, and so not made twice. Kernels
-     * before 5.19 do not know that. */
+    /*
+     * A signal must not interrupt a call that a broker has begun, or the call would be done twice.
+     * Kernels before 5.19 lack this flag.
+     */
     fd = plan_install_baseline(&init->plan, SECCOMP_FILTER_FLAG_NEW_LISTENER |
                                                 SECCOMP_FILTER_FLAG_WAIT_KILLABLE_RECV);
     if (fd == -EINVAL)
         fd = plan_install_baseline(&init->plan, SECCOMP_FILTER_FLAG_NEW_LISTENER);
-    /* There can be one listener for a process and all that it descends from: rind runs under
-     * another's, as in a container whose manager handles calls. */
+    /*
+     * Only one filter of a process and its ancestors may have a listener. EBUSY: rind runs below
+     * another listener, as in a container whose manager handles calls.
+     */
     if (fd == -EBUSY)
         return plan_install_baseline_alone(&init->plan);
     if (fd < 0)
@@ -110,10 +114,10 @@ static bool guard_is_guarded(const struct guard *g, uint64_t id)
 }
 
 /*
- * Every mount has a new id in the locked namespace, so it is asked for by its path. What the path
- * leads to may have changed since it was attached: by a mount over it, or in a volume on the way
- * that another sandbox has, too. So it must be a mount of the very directory that can be written
- * to, and another one for each volume; else there is no start.
+ * Mounts get new ids in the locked namespace, so each is looked up by its path. The path may have
+ * changed since the mount was attached: another mount may cover it, or another sandbox may have
+ * changed a volume on the way. So the path must lead to a writable mount of the same directory, and
+ * to a different mount for each volume. Otherwise the start fails.
  */
 static int guard_find_mount(struct guard *g, unsigned i, const char *path)
 {
@@ -139,7 +143,10 @@ static int guard_find_mount(struct guard *g, unsigned i, const char *path)
     return 0;
 }
 
-/* No client's mount is over it (client_target_ok); what is opened is checked all the same. */
+/*
+ * No client's mount can cover /proc (client_target_ok); the file system type is checked
+ * nevertheless.
+ */
 static int guard_open_proc(void)
 {
     int fd = open("/proc", O_PATH | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
@@ -153,7 +160,7 @@ static int guard_open_proc(void)
     return -ENODEV;
 }
 
-/* Takes up one more character of a mountinfo: the number that each line begins with. */
+/* Parses mountinfo by characters: the number at the beginning of each line. */
 struct mount_reader {
     uint64_t id;
     bool in_id, begun;
@@ -175,8 +182,10 @@ static int guard_read_mount_id(struct guard *g, struct mount_reader *m, char c)
     return 0;
 }
 
-/* All mounts of the locked namespace, which no process inside can add to (plan.c refuses a guard
- * beside CAP_SYS_ADMIN), as its PID 1 sees them. */
+/*
+ * Collects all mounts of the locked namespace, as its PID 1 sees them. No process inside can add
+ * mounts: plan.c refuses a guard together with CAP_SYS_ADMIN.
+ */
 static int guard_note_others(struct guard *g)
 {
     struct mount_reader m = {.in_id = true};
@@ -226,10 +235,10 @@ void guard_answer(int listener, uint64_t id, int64_t result)
     else
         answer.val = result;
     (void)guard_ioctl(listener, SECCOMP_IOCTL_NOTIF_SEND,
-                      &answer); /* ENOENT: the caller has gone */
+                      &answer); /* ENOENT: the caller has been killed */
 }
 
-/* Only a broker gets this call through. */
+/* Lets a call proceed; used for calls of brokers only. */
 static void guard_let_through(int listener, uint64_t id)
 {
     struct seccomp_notif_resp answer = {.id = id, .flags = SECCOMP_USER_NOTIF_FLAG_CONTINUE};
@@ -256,9 +265,9 @@ static struct guard_call *guard_broker_of(struct guard *g, pid_t pid)
 }
 
 /*
- * A file by which a child in the inner pid namespace learns what the thread is called there: its
- * owner, which the kernel tells everybody in his own numbers. It holds the thread's identity, so a
- * number that has been given to another one is seen.
+ * Makes a file whose owner is the thread. A child in the inner pid namespace can read the owner,
+ * which the kernel translates into that namespace's pids. The file refers to the thread itself, so
+ * a reused pid is noticed.
  */
 static int guard_open_owner(pid_t thread)
 {
@@ -274,8 +283,10 @@ static int guard_open_owner(pid_t thread)
     return r;
 }
 
-/* It stays in init's own cgroup: a pause of the sandbox does not stop what has been begun, and all
- * the same it counts as the sandbox's. */
+/*
+ * Starts a broker. It stays in init's own cgroup, so a pause of the sandbox does not stop a call in
+ * progress. That cgroup still counts as the sandbox's.
+ */
 static void guard_start_broker(struct guard *g, const struct guard_call *call)
 {
     struct clone_args args = {.exit_signal = SIGCHLD};
@@ -313,7 +324,7 @@ static void guard_start_waiting(struct guard *g)
     }
 }
 
-/* The calls that a broker makes by a descriptor of its own. */
+/* True for calls that a broker makes on a descriptor of its own. */
 static bool guard_is_broker(int nr)
 {
     return nr == SYS_fchmod || nr == SYS_fchmodat || nr == FCHMODAT2_NR;
@@ -327,7 +338,7 @@ void guard_take(struct guard *g)
     } in = {.bytes = {0}};
     struct guard_call call;
 
-    /* A caller that was killed meanwhile is ENOENT. */
+    /* ENOENT: the caller was killed meanwhile. */
     if (guard_ioctl(g->listener, SECCOMP_IOCTL_NOTIF_RECV, &in) < 0)
         return;
     call =
@@ -357,7 +368,7 @@ bool guard_reaped(struct guard *g, pid_t pid)
 
     if (b == NULL)
         return false;
-    /* Killed before it has answered: there is no such call any more if it has. */
+    /* The broker may have been killed before its answer. If it has answered, this answer fails. */
     guard_answer(g->listener, b->id, -EPERM);
     b->pid = 0;
     g->broker_count--;
@@ -377,7 +388,7 @@ int64_t guard_expire(struct guard *g, int64_t now)
         if (b->deadline <= now) {
             b->deadline = 0;
             (void)kill(b->pid, SIGKILL);
-            guard_answer(g->listener, b->id, -EPERM); /* it may take a while to die */
+            guard_answer(g->listener, b->id, -EPERM); /* the broker may take a while to exit */
         } else if (b->deadline < next) {
             next = b->deadline;
         }

@@ -1,7 +1,7 @@
 /*
- * The inner PID 1: a copy of init in the inner pid namespace. It makes that namespace's /proc,
- * follows init into the locked namespaces, and then waits to become the main process by execve, or
- * to be the reaper.
+ * The inner PID 1: a copy of init in the inner pid namespace. It mounts that namespace's /proc and
+ * follows init into the locked namespaces. Then it waits to become the main process by execve, or
+ * the reaper.
  */
 #include <errno.h>
 #include <fcntl.h>
@@ -69,9 +69,9 @@ static int inner_enter_lock(const struct plan *plan, const struct leader *init)
 }
 
 /*
- * All that the reaper may still do. Processes inside may be root and write to its memory, and it
- * has not got the policy's filter, which may not let it reap: so it has one of its own, under which
- * there is nothing to be had by being it.
+ * Installs a filter that allows only what the reaper needs. Processes inside may be root and write
+ * to its memory. The policy's filter is not used, since it may forbid reaping. So to control the
+ * reaper gains an attacker nothing.
  */
 static int reaper_confine(void)
 {
@@ -123,7 +123,7 @@ static _Noreturn void inner_main(const struct plan *plan, int sock, const struct
     struct inner_wire msg;
     int fds[5], fd_count, proc, r;
 
-    (void)prctl(PR_SET_DUMPABLE, 0, 0, 0, 0); /* as exec_child */
+    (void)prctl(PR_SET_DUMPABLE, 0, 0, 0, 0); /* not dumpable, as in exec_child */
     /* If init dies, the kernel kills this process, too: its pid namespace is a child of init's. */
     proc = inner_make_proc();
     r = inner_send(sock, INNER_PROC, proc < 0 ? -proc : 0, &proc, proc >= 0);
@@ -139,13 +139,16 @@ static _Noreturn void inner_main(const struct plan *plan, int sock, const struct
             _exit(1);
         if (msg.type == INNER_LOCK) {
             r = inner_enter_lock(plan, init);
-            /* Both lead out of the sandbox: gone before anything of the user's runs. */
+            /*
+             * Both fds lead out of the sandbox, so they are closed before a process of the user
+             * runs.
+             */
             (void)close(init->pidfd);
             if (init->proc >= 0)
                 (void)close(init->proc);
             (void)inner_send(sock, INNER_LOCKED, -r, NULL, 0);
         } else if (msg.type == INNER_REAP) {
-            /* Also 0 to 2, which are the host's null device. */
+            /* Also closes 0 to 2, which are the host's null device. */
             (void)sys_close_range(0, ~0U, 0);
             if (reaper_confine() < 0)
                 _exit(1);
@@ -227,7 +230,7 @@ static int inner_expect(const struct init *init, enum inner_msg type, int *fds, 
     if (n < 0)
         return n;
     if (n == 0)
-        return -ECHILD; /* it was killed: for memory, most likely */
+        return -ECHILD; /* it was killed, most likely by the OOM killer */
     if (n != (int)sizeof(msg) || msg.type != (int32_t)type)
         return -EPROTO;
     return -msg.error;

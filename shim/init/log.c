@@ -1,5 +1,7 @@
-/* Logs by splice at an offset: no process copies the bytes, and a reader of the file never sees a
- * byte twice or misses one, whichever process is killed meanwhile. */
+/*
+ * Writes logs by splice at an offset, so no process copies the bytes. A reader of the file never
+ * sees a byte twice or misses one, even if a process is killed meanwhile.
+ */
 #include <errno.h>
 #include <fcntl.h>
 #include <string.h>
@@ -17,8 +19,10 @@ static int log_write_header(const struct log *l, unsigned segment, uint64_t star
     return pwrite(l->segments[segment], &h, sizeof(h), 0) == (ssize_t)sizeof(h) ? 0 : -errno;
 }
 
-/* Goes on where an earlier run has ended: behind the newer of the segments that can be placed. What
- * it holds is what the file's size says: init may have been killed at any instant. */
+/*
+ * Continues where an earlier run has ended: behind the newer one of the valid segments. Only the
+ * file's size says how much it holds, because init may have been killed at any time.
+ */
 static bool log_take_up(struct log *l)
 {
     struct log_header h;
@@ -54,13 +58,15 @@ int log_open(struct log *l, int pipe_fd, const int segments[2], uint32_t size)
         return -EINVAL;
     if (log_take_up(l))
         return 0;
-    if (ftruncate(l->segments[0], 0) < 0) /* what cannot be placed */
+    if (ftruncate(l->segments[0], 0) < 0) /* a segment without a valid header */
         return -errno;
     return log_write_header(l, 0, 0);
 }
 
-/* The other segment is emptied and takes over. Not before its header is there: what a reader cannot
- * place would be lost without being counted. */
+/*
+ * Empties the other segment and continues there, after its header is written. Bytes in a segment
+ * without a header would be lost without being counted.
+ */
 static bool log_rotate(struct log *l)
 {
     unsigned next = 1 - l->current;
@@ -73,8 +79,10 @@ static bool log_rotate(struct log *l)
     return true;
 }
 
-/* No room: the process must not block for it. What is lost is counted in the header. Returns
- * whether more may come. */
+/*
+ * Drops bytes when the disk is full, because the process must not block. The header counts them.
+ * Returns whether more may come.
+ */
 static bool log_discard(struct log *l)
 {
     char scratch[4096];

@@ -1,7 +1,7 @@
 /*
- * The loop: one message, one death or one chunk of output at a time. Children are reaped until none
- * is left after each SIGCHLD, because it coalesces. What the supervisor must hear stays noted in
- * the table until the socket took it: a supervisor that is slow, gone or new loses nothing.
+ * The loop: it handles one message, one exit or one chunk of output at a time. After each SIGCHLD
+ * it reaps all ended children, because SIGCHLD coalesces. Messages for the supervisor stay noted in
+ * the table until the socket has taken them. So a slow, dead or new supervisor loses none.
  */
 #include <errno.h>
 #include <fcntl.h>
@@ -18,25 +18,26 @@
 #include "proto/syscalls.h"
 
 enum {
-    EVENTS = 64, /* that are handled in one round */
+    EVENTS = 64, /* events handled in one round */
     NOT_LISTING = -1,
     LISTEN_BACKLOG = 4
 };
 
 struct loop {
     struct table table;
-    int control; /* the supervisor; -1 while there is none */
+    int control; /* socket to the supervisor; -1 while there is none */
     int control_watched;
-    int listen; /* where the next one connects; -1 when init ends with its first */
+    int listen; /* socket where the next supervisor connects; -1 when init ends with its first one
+                 */
     int listen_watched;
     int signal_fd;
-    int list_at;        /* next slot to tell of for LIST, or NOT_LISTING */
+    int list_at;        /* next slot to report for LIST, or NOT_LISTING */
     bool blocked;       /* the socket was full: poll for room, read no more requests */
-    struct imsg unsaid; /* an answer that no slot remembers and that found no room */
+    struct imsg unsaid; /* an answer that no slot remembers and that the socket had no room for */
     bool has_unsaid;
 };
 
-/* ---- telling ---- */
+/* ---- sending ---- */
 
 static void loop_watch_control(struct loop *l);
 
@@ -58,8 +59,10 @@ static bool loop_send(struct loop *l, const struct imsg *what, const int *fds, i
     return r == 0;
 }
 
-/* Sends an answer that no slot keeps. While one waits for room, no request is read that could lead
- * to another. */
+/*
+ * Sends an answer that no slot keeps. While one waits for room, no request is read, because it
+ * could cause another answer.
+ */
 static void loop_reply(struct loop *l, const struct imsg *what)
 {
     if (!loop_send(l, what, NULL, 0) && l->blocked) {
@@ -68,7 +71,7 @@ static void loop_reply(struct loop *l, const struct imsg *what)
     }
 }
 
-/* Room for more is waited for, or requests are. */
+/* Waits for room in the socket or for requests, as the state demands. */
 static void loop_watch_control(struct loop *l)
 {
     watch_set(&l->table, l->control, &l->control_watched, l->blocked ? EPOLLOUT : EPOLLIN,
@@ -86,7 +89,7 @@ static bool slot_tell_attached(struct loop *l, struct slot *s)
     return loop_send(l, &msg, fds, count);
 }
 
-/* Whether output of the ended process still waits for room. Logs do not count. */
+/* True if output of the ended process waits for room. Logs do not count. */
 static bool slot_has_more(const struct slot *s)
 {
     for (int i = 0; i < RELAY_STREAMS; i++)
@@ -119,8 +122,10 @@ static bool slot_tell_one(struct loop *l, struct slot *s, unsigned what)
     }
 }
 
-/* An ended slot of which everything was said and moved. The main process's stays until COLLECT:
- * a supervisor that takes this sandbox up must see that it has had its one. */
+/*
+ * Frees an ended slot when everything is reported and moved. The main process's slot stays until
+ * COLLECT. A supervisor that reattaches must see that the sandbox has had its main process.
+ */
 static void slot_release_if_over(struct loop *l, struct slot *s)
 {
     if (s->state != SLOT_ENDED || s->tell != 0 || !slot_is_quiet(s))
@@ -129,7 +134,7 @@ static void slot_release_if_over(struct loop *l, struct slot *s)
         table_release(&l->table, s);
 }
 
-/* Says what is noted, in order. */
+/* Sends the slot's noted messages, in order. */
 static void slot_tell(struct loop *l, struct slot *s)
 {
     static const unsigned order[] = {TELL_STARTED, TELL_FAILED, TELL_ATTACHED, TELL_EXITED};
@@ -183,7 +188,7 @@ static void loop_tell_all(struct loop *l)
             slot_tell(l, &l->table.slots[i]);
 }
 
-/* ---- what happens to processes ---- */
+/* ---- events of processes ---- */
 
 static void slot_leave_twin(struct loop *l, struct slot *s)
 {
@@ -192,8 +197,10 @@ static void slot_leave_twin(struct loop *l, struct slot *s)
     s->spawn_vm = false;
 }
 
-/* The status pipe has something to say: a record is a failure, its end is a successful execve (or a
- * death, which the reaping tells). */
+/*
+ * Handles the status pipe. A record is a failure. Its end means a successful execve, or an exit,
+ * which reaping reports.
+ */
 static void on_status_pipe(struct loop *l, struct slot *s)
 {
     ssize_t n;
@@ -205,7 +212,7 @@ static void on_status_pipe(struct loop *l, struct slot *s)
     s->state = SLOT_RUNNING;
     if (n == (ssize_t)sizeof(s->failure)) {
         s->tell |= TELL_FAILED;
-        /* Nothing of it is worth keeping: the slot is free once that has been told. */
+        /* There is nothing to keep, so the slot is free once the failure is reported. */
         s->flags &= ~(uint32_t)(IMSG_PARK | IMSG_LOGGED);
     } else {
         s->tell |= TELL_STARTED;
@@ -225,7 +232,7 @@ static void loop_reap(struct loop *l)
         struct slot *s = table_by_pid(&l->table, pid);
 
         if (s == NULL && pid == init->inner_pid && (init->plan.header->flags & PLAN_ATTACHED))
-            _exit(1); /* the namespace has ended before it had a main process */
+            _exit(1); /* the inner namespace has ended before it had a main process */
         if (s == NULL) {
             (void)guard_reaped(&l->table.init->guard, pid);
             continue;
@@ -254,7 +261,7 @@ static int64_t now_ms(void)
     return (int64_t)t.tv_sec * 1000 + t.tv_nsec / 1000000;
 }
 
-/* Also after the exec's end: what it left running in its leaf is still its own. */
+/* Also after the exec's end: processes that it has left running stay in its cgroup. */
 static void slot_kill_all(struct slot *s, int signo)
 {
     if (exec_cgroup_kill(s) == 0 || s->state == SLOT_ENDED)
@@ -264,7 +271,10 @@ static void slot_kill_all(struct slot *s, int signo)
         (void)kill(s->pid, signo);
 }
 
-/* Kills what has had its time. Returns for how long to poll: until the next deadline, or -1. */
+/*
+ * Kills processes whose deadline is over. Returns the timeout for poll until the next deadline, or
+ * -1.
+ */
 static int loop_expire(struct loop *l)
 {
     struct guard *g = &l->table.init->guard;
@@ -324,7 +334,7 @@ static void on_signal_request(struct loop *l, const struct imsg *msg)
     struct slot *s = table_find(&l->table, msg->id);
 
     if (s == NULL || msg->value < 1 || msg->value > 64)
-        return; /* it has been forgotten meanwhile: EXITED is under way */
+        return; /* the exec has been forgotten meanwhile; EXITED is being sent */
     if (msg->flags & IMSG_WHOLE_EXEC) {
         slot_kill_all(s, msg->value);
         return;
@@ -398,14 +408,14 @@ static void on_message(struct loop *l, const struct imsg *msg, int *fds, int cou
         loop_list(l);
         break;
     default:
-        break; /* nothing that this version knows */
+        break; /* unknown to this version */
     }
 }
 
 static void loop_lose_control(struct loop *l)
 {
     if (l->table.init->plan.header->flags & PLAN_ATTACHED)
-        _exit(0); /* and with us the whole sandbox */
+        _exit(0); /* the exit of init ends the whole sandbox */
     watch_set(&l->table, l->control, &l->control_watched, -1, 0);
     (void)close(l->control);
     l->control = -1;
@@ -440,8 +450,9 @@ static void on_listen(struct loop *l)
     int fd = accept4(l->listen, NULL, NULL, SOCK_CLOEXEC | SOCK_NONBLOCK);
 
     if (fd < 0) {
-        /* The peer may be gone again. A socket that no peer can use any more must not keep init
-         * busy. */
+        /*
+         * The peer may have closed already. An unusable listening socket must not keep init busy.
+         */
         if (errno != EAGAIN && errno != EINTR && errno != ECONNABORTED && errno != EMFILE)
             watch_set(&l->table, l->listen, &l->listen_watched, -1, 0);
         return;
@@ -453,7 +464,7 @@ static void on_listen(struct loop *l)
     loop_tell_all(l);
 }
 
-/* SIGCHLD, which is pending once or not at all: what has ended since is told of again. */
+/* Consumes SIGCHLD, which is pending at most once. A later exit raises it again. */
 static void loop_take_signal(int fd)
 {
     struct signalfd_siginfo info;
@@ -492,7 +503,7 @@ static void loop_open(struct loop *l, struct init *init)
     l->control = PLAN_CONTROL_FD;
     l->listen = (h->flags & PLAN_LISTEN) ? PLAN_FD_OPS + (int)h->fd_count - 1 : -1;
     l->list_at = NOT_LISTING;
-    /* Here, so that the credentials which a peer sees are ours. */
+    /* listen(2) is called here, so that a peer sees init's credentials. */
     if (l->listen >= 0 && listen(l->listen, LISTEN_BACKLOG) < 0)
         init_fail(INIT_STAGE_LOOP, 0, errno);
     (void)fcntl(l->control, F_SETFL, O_NONBLOCK);
@@ -500,20 +511,20 @@ static void loop_open(struct loop *l, struct init *init)
     (void)sigaddset(&child, SIGCHLD);
     l->signal_fd = signalfd(-1, &child, SFD_CLOEXEC | SFD_NONBLOCK);
     if (l->signal_fd < 0)
-        init_fail(INIT_STAGE_LOOP, 0, errno); /* no death would be noticed */
+        init_fail(INIT_STAGE_LOOP, 0, errno); /* without it no exit would be noticed */
     r = loop_open_epoll(l);
     if (r < 0)
         init_fail(INIT_STAGE_LOOP, 0, -r);
 }
 
-/* An event of a process's stream or status. */
+/* Handles an event of a process's stream or status pipe. */
 static void on_slot_event(struct loop *l, uint64_t data, uint32_t events)
 {
     struct slot *s = &l->table.slots[data >> 8 & 0xffff];
     const enum about about = (enum about)(data & 15);
 
     if (s->serial != (uint32_t)(data >> 32))
-        return; /* another one's by now */
+        return; /* the slot has another exec by now */
     if (about == ABOUT_STATUS) {
         if (s->state == SLOT_STARTING)
             on_status_pipe(l, s);
@@ -523,7 +534,10 @@ static void on_slot_event(struct loop *l, uint64_t data, uint32_t events)
     slot_release_if_over(l, s);
 }
 
-/* Returns a bit if it is about one of the four that are looked at last. */
+/*
+ * Handles one event. Control, signal, listen and guard events are handled last; for these it
+ * returns a bit.
+ */
 static unsigned on_epoll_event(struct loop *l, const struct epoll_event *e)
 {
     const enum about about = (enum about)(e->data.u64 & 15);

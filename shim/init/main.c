@@ -9,16 +9,20 @@
 #include "init/init.h"
 #include "proto/syscalls.h"
 
-/* The caller of rind may have left signals ignored: no process inside inherits that, and no handler
- * is ever set here. */
+/*
+ * The caller of rind may have left signals ignored. Processes inside must not inherit that. This
+ * process never sets a handler.
+ */
 static void main_default_signals(void)
 {
     for (int sig = 1; sig <= 64; sig++)
         (void)sys_signal_default(sig); /* KILL and STOP refuse */
 }
 
-/* Besides 0 to 2 nothing is inherited but the socket and the pipe for stages: what the launcher
- * forgot to close must not get in. */
+/*
+ * init keeps fds 0 to 2, the socket and the pipe for stages. It closes all others, which the
+ * launcher may have forgotten to close.
+ */
 static void main_adopt_descriptors(void)
 {
     if (sys_close_range(PLAN_STAGE_FD + 1, ~0U, 0) < 0 ||
@@ -27,7 +31,7 @@ static void main_adopt_descriptors(void)
         init_fail(INIT_STAGE_PLAN, 0, errno);
 }
 
-/* No argument, "net" or "admin". */
+/* Parses the argument: none, "net" or "admin". */
 static enum init_net main_net_of(const char *word)
 {
     if (word == NULL)
@@ -49,12 +53,14 @@ int main(int argc, char **argv)
     (void)sigfillset(&all);
     if (sigprocmask(SIG_SETMASK, &all, NULL) < 0)
         init_fail(INIT_STAGE_PLAN, 0, errno);
-    /* Not traceable and not readable by what is started inside; nor is the inner PID 1, which
-     * inherits it, while it waits. */
+    /*
+     * Processes inside must not trace init or read its memory. The waiting inner PID 1 inherits
+     * this.
+     */
     if (prctl(PR_SET_DUMPABLE, 0, 0, 0, 0) < 0)
         init_fail(INIT_STAGE_PLAN, 0, errno);
 
-    (void)umask(022); /* not that of rind's caller */
+    (void)umask(022); /* replaces the umask of rind's caller */
     main_adopt_descriptors();
     setup_namespaces(&init, main_net_of(argc > 1 ? argv[1] : NULL));
     plan_load(&init.plan);

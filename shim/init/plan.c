@@ -13,8 +13,10 @@
 #include "init/init.h"
 #include "proto/syscalls.h"
 
-/* The launcher wrote the plan and sealed it; this catches a launcher and an init that do not fit
- * together, and our own bugs. */
+/*
+ * The launcher wrote the plan and sealed it. The checks find a launcher and an init of different
+ * versions, and bugs.
+ */
 
 static bool plan_holds(const struct plan_header *h, uint32_t offset, uint64_t count, uint64_t size)
 {
@@ -27,7 +29,7 @@ static bool plan_string_ok(const struct plan_header *h, uint32_t offset)
     return offset < h->strings_size;
 }
 
-/* Which operations need a descriptor; all others must have none. */
+/* Checks that exactly the operations that need a descriptor have one. */
 static bool plan_fd_ok(const struct plan_header *h, const struct plan_op *op)
 {
     if (op->type == PLAN_OP_ROOT || op->type == PLAN_OP_ATTACH || op->type == PLAN_OP_MASK ||
@@ -73,7 +75,7 @@ static bool plan_counts_ok(const struct plan_header *h)
            h->guard_count <= PLAN_FILTER_MAX && h->policy_count <= PLAN_FILTER_MAX;
 }
 
-/* Whole or not at all: with these capabilities inside there would be none. */
+/* A guard with these capabilities inside would protect nothing, so the plan is refused. */
 static bool plan_guard_ok(const struct plan_header *h)
 {
     const uint64_t never =
@@ -93,7 +95,7 @@ int plan_check(struct plan *p, const void *data, size_t size)
         return -EPROTO;
     if (!plan_counts_ok(h))
         return -E2BIG;
-    /* No sandbox without a floor, whatever else. */
+    /* A plan without a seccomp baseline is refused. */
     if (h->baseline_count == 0 || h->strings_size == 0 || !plan_guard_ok(h))
         return -EPROTO;
     if (!plan_holds(h, h->ops, h->op_count, sizeof(struct plan_op)) ||
@@ -113,8 +115,10 @@ int plan_check(struct plan *p, const void *data, size_t size)
     return plan_string_ok(h, h->hostname) && plan_ops_ok(p) && plan_rlimits_ok(p) ? 0 : -EPROTO;
 }
 
-/* The descriptors take the lowest free numbers in order: PLAN_FD, PLAN_LEASE_FD, … Returns how many
- * belong to operations. */
+/*
+ * Receives the descriptors, which take the lowest free numbers in order: PLAN_FD, PLAN_LEASE_FD, …
+ * Returns how many belong to operations.
+ */
 static uint32_t plan_receive(void)
 {
     static union {
@@ -136,7 +140,7 @@ static uint32_t plan_receive(void)
         n = recvmsg(PLAN_CONTROL_FD, &hdr, MSG_CMSG_CLOEXEC);
     while (n < 0 && errno == EINTR);
     if (n != (ssize_t)sizeof(msg) || msg.magic != IMSG_MAGIC || msg.type != IMSG_GO)
-        _exit(1); /* the launcher is gone, or is not ours */
+        _exit(1); /* the launcher has exited, or the peer is no launcher */
     c = CMSG_FIRSTHDR(&hdr);
     if (c == NULL || c->cmsg_level != SOL_SOCKET || c->cmsg_type != SCM_RIGHTS ||
         (hdr.msg_flags & MSG_CTRUNC) != 0)
@@ -205,7 +209,7 @@ int plan_drop_capabilities(const struct plan *p)
             continue;
         if (prctl(PR_CAPBSET_DROP, cap, 0, 0, 0) < 0) {
             if (errno == EINVAL)
-                break; /* past the last one that this kernel knows */
+                break; /* past the kernel's last capability */
             return -errno;
         }
     }

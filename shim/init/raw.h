@@ -1,7 +1,9 @@
 #pragma once
 
-/* System calls without errno: each returns its result, or -errno. A process that shares the memory
- * of init (spawn-vm.c) shares its errno, too. Types are the kernel's: no libc stands in between. */
+/*
+ * System calls without errno: each returns its result or -errno. A process that shares init's
+ * memory (spawn-vm.c) also shares its errno. Types are the kernel's, because no libc converts them.
+ */
 
 #include <linux/sched.h>
 #include <stddef.h>
@@ -40,13 +42,15 @@ static inline long raw_call(long nr, long a, long b, long c, long d, long e, lon
 #endif
 }
 
-/* Pointers go through RAW_PTR, numbers as they are. */
+/* Pointers are passed through RAW_PTR, numbers unchanged. */
 #define RAW_PTR(p)                       ((long)(uintptr_t)(p))
 #define RAW_6(nr, a, b, c, d, e, f, ...) raw_call(nr, a, b, c, d, e, f)
 #define RAW(...)                         RAW_6(__VA_ARGS__, 0, 0, 0, 0, 0, 0, 0)
 
-/* clone3 of a process that begins in `run`, on the stack of args; that must not return. The pid, or
- * -errno. */
+/*
+ * Calls clone3 for a process that starts in `run`, on the stack of args; run must not return.
+ * Returns the pid or -errno.
+ */
 static inline long raw_clone3_at(struct clone_args *args, void (*run)(void *), void *data)
 {
 #if defined(__x86_64__)
@@ -57,7 +61,7 @@ static inline long raw_clone3_at(struct clone_args *args, void (*run)(void *), v
     __asm__ volatile("syscall\n\t"
                      "test %%rax, %%rax\n\t"
                      "jnz 1f\n\t"
-                     "xor %%ebp, %%ebp\n\t" /* here a stack trace ends */
+                     "xor %%ebp, %%ebp\n\t" /* stack traces end here */
                      "mov %%r9, %%rdi\n\t"
                      "call *%%r8\n\t"
                      "ud2\n"

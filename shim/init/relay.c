@@ -13,14 +13,14 @@
 
 enum {
     CHUNK = 1 << 20,           /* bytes of one splice, at most */
-    TURNS = 4,                 /* splices of a stream before others have their turn */
-    SCRATCH = 16 << 10,        /* bytes that a terminal or a sink is read by */
+    TURNS = 4,                 /* splices of a stream before other streams are served */
+    SCRATCH = 16 << 10,        /* bytes of one read from a terminal or a sink */
     TERMINAL_LEFT = 256 << 10, /* more than a terminal can hold */
     SINK_TURNS = 4,
 };
 
 enum moved {
-    MOVED_SOME,    /* there may be more: it is the others' turn */
+    MOVED_SOME,    /* there may be more, but other streams come first */
     MOVED_ALL,     /* nothing is there now */
     MOVED_NO_ROOM, /* the destination is full */
     MOVED_END,     /* no more bytes come, or the destination is gone */
@@ -28,7 +28,7 @@ enum moved {
 
 static char scratch[SCRATCH];
 
-/* ---- what is waited for ---- */
+/* ---- the epoll set ---- */
 
 uint64_t watch_slot(const struct table *t, const struct slot *s, unsigned stream, enum about about)
 {
@@ -59,9 +59,9 @@ static bool fd_is_ready(int fd, short events)
 }
 
 /*
- * A source whose destination is full is taken out of the set: its hang-up would be reported for as
- * long as it lasts. A destination stays in, also without events: its hang-up says that its reader
- * (or writer) has gone.
+ * A source with a full destination is removed from the set, because its hang-up would be reported
+ * again and again. A destination stays in the set even without events: its hang-up shows that its
+ * reader or writer has exited.
  */
 static void relay_watch(const struct table *t, struct slot *s, unsigned stream)
 {
@@ -116,7 +116,7 @@ void sink_drain(struct table *t, int fd)
     while (i < t->sink_count && t->sinks[i] != fd)
         i++;
     if (i == t->sink_count)
-        return; /* it made room in this round */
+        return; /* the sink was removed in this round */
     for (int k = 0; k < SINK_TURNS && n > 0; k++)
         n = read(fd, scratch, sizeof(scratch));
     if (n == 0 || (n < 0 && errno != EAGAIN && errno != EINTR))
@@ -143,12 +143,14 @@ int relay_open(struct table *t, struct slot *s, unsigned stream, enum relay_kind
     watch_set(t, inner, &r->inner_watched, -1, 0);
     watch_set(t, outer, &r->outer_watched, -1, 0);
     r->kind = RELAY_NONE;
-    return -ENOSPC; /* epoll's limit of its user */
+    return -ENOSPC; /* the user's limit of epoll watches */
 }
 
-/* A pipe that processes left behind may still write to is drained from now on: they would get
- * SIGPIPE else. Before the end of its own process the pipe is closed: SIGPIPE is what that is to
- * get. */
+/*
+ * Closes a relay. If processes that were left behind may still write to the pipe, it is drained
+ * from now on, so that they get no SIGPIPE. If its own process still runs, the pipe is closed, and
+ * the process gets the SIGPIPE that it should get.
+ */
 void relay_close(struct table *t, struct stdio_relay *r)
 {
     if (r->kind == RELAY_NONE)
@@ -168,7 +170,7 @@ void relay_close(struct table *t, struct stdio_relay *r)
 
 /* ---- output ---- */
 
-/* n bytes were moved. Returns whether they were the last that the process has written. */
+/* Counts n moved bytes. Returns whether they were the last that the process has written. */
 static bool relay_count(struct stdio_relay *r, size_t n)
 {
     if (!r->ended)
@@ -177,8 +179,11 @@ static bool relay_count(struct stdio_relay *r, size_t n)
     return r->left == 0;
 }
 
-/* One piece by copying, as splice(2): for a pipe that begins with buffers of no bytes (a write that
- * faults leaves one, on kernels up to 6.14), with which a splice to a socket ends at 0. */
+/*
+ * Copies one piece, with the result of splice(2). Needed for a pipe that begins with empty buffers,
+ * on which a splice to a socket returns 0. A write that faults leaves such a buffer, on kernels up
+ * to 6.14.
+ */
 static ssize_t relay_copy(struct stdio_relay *r, size_t most)
 {
     ssize_t n;
@@ -192,7 +197,7 @@ static ssize_t relay_copy(struct stdio_relay *r, size_t most)
     return n <= 0 ? n : send(r->outer, scratch, (size_t)n, MSG_DONTWAIT | MSG_NOSIGNAL);
 }
 
-/* Polls take no pipe's lock, so the pipe is left alone where there is nothing to move. */
+/* poll(2) takes no pipe's lock, so an empty pipe is not touched at all. */
 static enum moved relay_move_output(struct stdio_relay *r)
 {
     for (int i = 0; i < TURNS; i++) {
@@ -212,12 +217,12 @@ static enum moved relay_move_output(struct stdio_relay *r)
             return MOVED_END;
         if (fd_is_ready(r->inner, POLLIN))
             return MOVED_NO_ROOM;
-        return r->ended ? MOVED_END : MOVED_ALL; /* ended: a process inside has read its own pipe */
+        return r->ended ? MOVED_END : MOVED_ALL; /* ended: a process inside read its own pipe */
     }
     return MOVED_SOME;
 }
 
-/* As read(2): all that the terminal has now, which it hands out 4 KiB at a time. */
+/* As read(2), but reads everything that the terminal has: it returns at most 4 KiB at a time. */
 static ssize_t relay_read_terminal(const struct stdio_relay *r)
 {
     size_t len = 0;
@@ -230,7 +235,7 @@ static ssize_t relay_read_terminal(const struct stdio_relay *r)
     return len > 0 ? (ssize_t)len : n;
 }
 
-/* A socket that is writable has room for more than is read at a time. */
+/* A writable socket has room for more than one read returns. */
 static enum moved relay_move_terminal(struct stdio_relay *r)
 {
     for (int i = 0; i < TURNS; i++) {
@@ -316,15 +321,17 @@ static bool relay_input(struct table *t, struct stdio_relay *r)
         return true;
     r->input = false;
     if (r->kind == RELAY_TERMINAL && !fd_is_ready(r->outer, POLLHUP))
-        return true; /* the reader types no more, and reads on */
+        return true; /* the reader sends no more input, but still reads */
     relay_close(t, r);
     return false;
 }
 
-/* ---- what happens ---- */
+/* ---- events ---- */
 
-/* The other side of a destination has gone. What a reader has sent before is still input for a
- * pipe, so a source's hang-up is found by moving. */
+/*
+ * True if the other side of a destination has exited. A source's hang-up is found by moving
+ * instead, because input that was sent before still counts.
+ */
 static bool relay_is_deserted(const struct stdio_relay *r, bool outer, uint32_t events)
 {
     if ((events & (EPOLLHUP | EPOLLERR)) == 0)
@@ -351,7 +358,7 @@ void relay_event(struct table *t, struct slot *s, unsigned stream, bool outer, u
         relay_watch(t, s, stream);
 }
 
-/* Bytes that the process has written and that are still there. */
+/* Returns the number of bytes that the process has written and that are still in the pipe. */
 static uint64_t relay_pending(const struct stdio_relay *r)
 {
     int n = 0;
@@ -363,7 +370,10 @@ static uint64_t relay_pending(const struct stdio_relay *r)
     return ioctl(r->inner, FIONREAD, &n) < 0 || n < 0 ? 0 : (uint64_t)n;
 }
 
-/* No more than is there now: processes that are left behind may go on for ever. */
+/*
+ * Moves only the bytes that are there now, because processes that are left behind may write for
+ * ever.
+ */
 static void relay_finish_log(struct table *t, struct stdio_relay *r)
 {
     uint64_t at = log_total(r->log), before = UINT64_MAX;
@@ -375,7 +385,10 @@ static void relay_finish_log(struct table *t, struct stdio_relay *r)
     }
 }
 
-/* A pipe's content finds room now, unless its process has made it longer. */
+/*
+ * Enlarges the socket's buffer, so that a pipe's content fits, unless its process has enlarged the
+ * pipe.
+ */
 static void relay_make_room(const struct stdio_relay *r)
 {
     const int most = INT32_MAX; /* the kernel takes what net.core.wmem_max allows */

@@ -18,7 +18,8 @@ static int report_send(uint16_t type, uint32_t step, int detail, int error)
 
 void init_fail(enum init_stage stage, int detail, int error)
 {
-    (void)report_send(IMSG_FAIL, stage, detail, error); /* the launcher is gone, or sees EOF */
+    /* The result does not matter: a live launcher also sees EOF. */
+    (void)report_send(IMSG_FAIL, stage, detail, error);
     _exit(1);
 }
 
@@ -26,7 +27,8 @@ void init_stage(enum init_stage stage)
 {
     const uint32_t word = stage;
 
-    (void)!write(PLAN_STAGE_FD, &word, sizeof(word)); /* as above; signals are blocked */
+    /* The launcher may have exited; SIGPIPE is blocked. */
+    (void)!write(PLAN_STAGE_FD, &word, sizeof(word));
 }
 
 void init_tell(enum init_stage stage)
@@ -37,7 +39,7 @@ void init_tell(enum init_stage stage)
 
 void init_ready(void)
 {
-    /* A launcher that is gone by now has never heard of us. */
+    /* If the launcher has exited by now, no process knows this init. */
     if (report_send(IMSG_READY, INIT_STAGE_LOOP, 0, 0) < 0)
         _exit(1);
     (void)close(PLAN_STAGE_FD);

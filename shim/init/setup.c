@@ -1,7 +1,7 @@
 /*
- * Builds the sandbox from the plan. Everything here runs inside the first user namespace, so that
- * even a mistake has no more than the sandbox's own ids; the mounts that need the host's privileges
- * (overlay, device nodes, bind sources) arrive as detached mounts by descriptor.
+ * Builds the sandbox from the plan. All of this runs inside the first user namespace, so a bug here
+ * has only the rights of the sandbox's own ids. Mounts that need the host's privileges (overlay,
+ * device nodes, bind sources) arrive as fds of detached mounts.
  */
 #include <errno.h>
 #include <fcntl.h>
@@ -22,28 +22,31 @@
 #include "proto/syscalls.h"
 
 #ifndef MQUEUE_MAGIC
-#define MQUEUE_MAGIC 0x19800202 /* ipc/mqueue.c; in no header */
+#define MQUEUE_MAGIC 0x19800202 /* from ipc/mqueue.c; no header defines it */
 #endif
 
 enum { PATH_BUFFER = 4096, OWN_FILES_MAX = 4 };
 
-/* State shared by the plan's operations. The cwd is the new root from PLAN_OP_ROOT on. */
+/* State shared by the plan's operations. From PLAN_OP_ROOT on the cwd is the new root. */
 struct setup_builder {
     struct init *init;
-    int mask_dir; /* the mount of an empty directory; -1 = not seen yet */
+    int mask_dir; /* mount of an empty directory; -1 = not made yet */
     bool mask_attached;
     int mask_file;    /* O_PATH of the null device */
-    dev_t own_device; /* of /dev and all else that is the sandbox's own, and of /dev/shm; 0 = not
-                         there yet */
+    dev_t own_device; /* device of /dev and the other files of the sandbox itself; 0 = not mounted
+                         yet */
     dev_t shm_device;
-    ino_t files[OWN_FILES_MAX]; /* of the former, mounted by themselves: those of /etc */
+    ino_t files[OWN_FILES_MAX]; /* inodes of files of own_device that are mounted one by one: those
+                                   of /etc */
     unsigned file_count;
 };
 
 static uint64_t resolve_flags(uint16_t flags)
 {
-    /* Never through /proc's links; never out of the root; and for our own mount points through no
-     * link at all. */
+    /*
+     * Lookups never use magic links of /proc and never leave the root. For mounts of the sandbox
+     * itself they use no symbolic links at all.
+     */
     return RESOLVE_IN_ROOT | RESOLVE_NO_MAGICLINKS |
            ((flags & PLAN_STRICT) ? RESOLVE_NO_SYMLINKS : 0);
 }
@@ -54,7 +57,7 @@ static int open_target(const char *path, uint16_t flags)
                        resolve_flags(flags));
 }
 
-/* Makes `name` in the directory `parent`. Returns 0 also when it exists. */
+/* Creates `name` in the directory `parent`. Returns 0 also if it exists. */
 static int make_entry(int parent, const char *name, bool dir)
 {
     int fd;
@@ -69,9 +72,8 @@ static int make_entry(int parent, const char *name, bool dir)
 }
 
 /*
- * Opens path below the new root, making what is missing: each missing component is made beneath an
- * opened parent, so a dangling link in the image ends in an error, never in a directory somewhere
- * else.
+ * Opens path below the new root, and creates missing components. Each is created in an opened
+ * parent, so a dangling link of the image gives an error, and no directory elsewhere.
  */
 static int open_or_make(const char *path, uint16_t flags)
 {
@@ -91,7 +93,7 @@ static int open_or_make(const char *path, uint16_t flags)
         const char *name;
         int r;
 
-        /* From the root each time: a link on the way is resolved as it is in the whole path. */
+        /* Each prefix is looked up from the root, so links resolve as in the whole path. */
         (void)memcpy(part, path, (size_t)(at - path) + len);
         part[(size_t)(at - path) + len] = '\0';
         name = part + (at - path);
@@ -111,8 +113,10 @@ static int open_or_make(const char *path, uint16_t flags)
     return parent;
 }
 
-/* Of what is the sandbox's own, the client may cover these alone. (A file that an operation has
- * made in /dev, because a link of the image's leads there, is none.) */
+/*
+ * True for files that a client's mount may cover on own_device. A file that an operation has
+ * created in /dev, through a link of the image, is not among them.
+ */
 static bool is_own_file(const struct setup_builder *b, const struct stat *st)
 {
     for (unsigned i = 0; i < b->file_count; i++)
@@ -122,8 +126,8 @@ static bool is_own_file(const struct setup_builder *b, const struct stat *st)
 }
 
 /*
- * Whether a client's mount may go there. The request's check of names is not enough: an image can
- * have a link to /proc, /sys or /dev.
+ * Checks that a client's mount may be attached at the target. The request's check of names is not
+ * enough: an image can have a link to /proc, /sys or /dev.
  */
 static int client_target_ok(const struct setup_builder *b, int mount_fd, int target)
 {
@@ -132,7 +136,7 @@ static int client_target_ok(const struct setup_builder *b, int mount_fd, int tar
 
     if (fstatfs(target, &fs) < 0 || fstat(target, &st) < 0 || fstat(mount_fd, &mounted) < 0)
         return -errno;
-    /* The kernel says EINVAL, which explains nothing. */
+    /* The kernel would return EINVAL, which explains less. */
     if (S_ISDIR(mounted.st_mode) != S_ISDIR(st.st_mode))
         return S_ISDIR(st.st_mode) ? -EISDIR : -ENOTDIR;
     if (fs.f_type == PROC_SUPER_MAGIC || fs.f_type == SYSFS_MAGIC ||
@@ -143,7 +147,7 @@ static int client_target_ok(const struct setup_builder *b, int mount_fd, int tar
     return st.st_dev == b->own_device && !is_own_file(b, &st) ? -EPERM : 0;
 }
 
-/* PLAN_STRICT marks our own mounts; all others are the client's. */
+/* PLAN_STRICT marks mounts of the sandbox itself; all others are the client's. */
 static int attach(const struct setup_builder *b, int mount_fd, const char *path, uint16_t flags)
 {
     int target, r;
@@ -165,16 +169,20 @@ static int op_root(struct setup_builder *b, const struct plan_op *op)
     int r;
 
     (void)b;
-    /* "/" is the one directory that surely exists here; pivot_root needs the new root to be a mount
-     * of this namespace. */
+    /*
+     * "/" is a directory that always exists here. pivot_root needs the new root to be a mount of
+     * this namespace.
+     */
     r = sys_move_mount(fd, "", AT_FDCWD, "/", MOVE_MOUNT_F_EMPTY_PATH);
     if (r < 0)
         return r;
     return fchdir(fd) < 0 ? -errno : 0;
 }
 
-/* Of our own mounts two have no file system type of their own: their devices are remembered, to
- * know them again. The first is /dev, which arrives ready made, the other /dev/shm. */
+/*
+ * Remembers the device of a mount that its file system type does not identify: /dev, which arrives
+ * ready, and /dev/shm.
+ */
 static int adopt(dev_t *device, int mount_fd)
 {
     struct stat st;
@@ -185,7 +193,7 @@ static int adopt(dev_t *device, int mount_fd)
     return 0;
 }
 
-/* A file that is of the same file system as /dev, which is ours. */
+/* Remembers a file that lies on the file system of /dev. */
 static int note_file(struct setup_builder *b, int mount_fd)
 {
     struct stat st;
@@ -294,7 +302,9 @@ static int mask_dir(struct setup_builder *b, int target)
     int fd, r;
 
     if (!b->mask_attached) {
-        /* Attached first and cloned afterwards: older kernels do not clone a detached mount. */
+        /*
+         * Attached first and cloned afterwards, because older kernels do not clone detached mounts.
+         */
         r = sys_move_mount(b->mask_dir, "", target, "",
                            MOVE_MOUNT_F_EMPTY_PATH | MOVE_MOUNT_T_EMPTY_PATH);
         b->mask_attached = r == 0;
@@ -313,8 +323,10 @@ static bool is_null(const struct stat *st)
     return S_ISCHR(st->st_mode) && st->st_rdev == makedev(1, 3);
 }
 
-/* The null device of our own /dev, checked: an image cannot put a link to a kernel file in its
- * place. */
+/*
+ * Opens the null device of the sandbox's /dev, and checks it: an image cannot replace it by a link
+ * to a kernel file.
+ */
 static int open_null(struct setup_builder *b)
 {
     struct stat st;
@@ -421,11 +433,12 @@ static int op_root_ro(struct setup_builder *b, const struct plan_op *op)
 }
 
 /*
- * The end of each mount that is attached nowhere waits for an RCU grace period of its own; the old
- * root's waits for one whatever is mounted in it. /proc, because it surely exists: the inner PID 1
- * was started with what was opened there. They come to lie one on the other: one that was shared
- * with the host would show the next one there, so each is made private. A kernel that refuses only
- * makes us slower.
+ * Attaches a mount that is not needed any more, so that it ends together with the old root. The end
+ * of a detached mount waits for an RCU grace period of its own. The old root and all mounts in it
+ * wait for one together. /proc is the mount point, because it exists: the inner PID 1 was started
+ * with fds from there. The mounts lie on top of each other. Each is made private, because a mount
+ * that is shared with the host would show the next one there. If the kernel refuses, the start is
+ * only slower.
  */
 static int op_discard(struct setup_builder *b, const struct plan_op *op)
 {
@@ -485,11 +498,13 @@ void setup_namespaces(struct init *init, enum init_net net)
     init_stage(INIT_STAGE_PRIVATE);
     if (mount(NULL, "/", NULL, MS_REC | MS_PRIVATE, NULL) < 0)
         init_fail(INIT_STAGE_PRIVATE, 0, errno);
-    /* We are in our cgroups: the namespace made now has them as its root. */
+    /* init is in its cgroups already, so these are the roots of the new cgroup namespace. */
     if (unshare(CLONE_NEWCGROUP) < 0)
         init_fail(INIT_STAGE_CGROUP_NS, 0, errno);
-    /* They belong to the user namespace that we are in: the first one. The net namespace may have
-     * been there before us, or be another sandbox's. */
+    /*
+     * The new namespaces belong to the current user namespace, the first one. The net namespace may
+     * be made already, or be another sandbox's.
+     */
     if (unshare(CLONE_NEWIPC | CLONE_NEWUTS | (net == INIT_NET_OWN ? CLONE_NEWNET : 0)) < 0)
         init_fail(INIT_STAGE_NAMESPACES, 0, errno);
     if (net == INIT_NET_ADMIN)
@@ -510,8 +525,10 @@ void setup_mounts(struct init *init)
     if (sethostname(hostname, strlen(hostname)) < 0)
         init_fail(INIT_STAGE_HOSTNAME, 0, errno);
 
-    /* Before the inner PID 1 exists: it inherits the filter, which is expensive to load. All that
-     * the set-up does is allowed by it, and it outlasts every change of namespaces. */
+    /*
+     * Before the inner PID 1 exists, so that it inherits the filter, which is expensive to load.
+     * The filter allows all of the set-up, and stays across changes of namespaces.
+     */
     r = guard_install_baseline(init);
     if (r < 0)
         init_fail(INIT_STAGE_SECCOMP, 0, -r);
@@ -522,21 +539,25 @@ void setup_mounts(struct init *init)
     run_ops(init);
 
     init_stage(INIT_STAGE_PIVOT);
-    /* New root over old, then the old one, now on top of it, goes: nothing of the host stays
-     * reachable. */
+    /*
+     * The new root is mounted over the old one, and then the old one is unmounted: nothing of the
+     * host stays reachable.
+     */
     if (sys_pivot_root(".", ".") < 0 || umount2(".", MNT_DETACH) < 0 || chdir("/") < 0)
         init_fail(INIT_STAGE_PIVOT, 0, errno);
 }
 
 void setup_lock(struct init *init)
 {
-    /* From here on every fork of ours is born in the inner pid namespace. */
+    /* From here on every child of init is created in the inner pid namespace. */
     if (setns(init->inner_pidfd, CLONE_NEWPID) < 0)
         init_fail(INIT_STAGE_ENTER_PID, 0, errno);
 
     init_stage(INIT_STAGE_LOCK);
-    /* A mount namespace owned by a less privileged user namespace: every mount in it, with its
-     * flags, is locked. */
+    /*
+     * The new mount namespace belongs to a less privileged user namespace. That locks every mount
+     * in it, with its flags.
+     */
     if (init->locked_userns >= 0 && setns(init->locked_userns, CLONE_NEWUSER) < 0)
         init_fail(INIT_STAGE_LOCK, 0, errno);
     if (unshare(CLONE_NEWNS | (init->locked_userns < 0 ? CLONE_NEWUSER : 0)) < 0)
@@ -548,9 +569,9 @@ void setup_lock(struct init *init)
 }
 
 /*
- * /dev/null and /dev/pts of the locked namespace: what processes get through them must not be of
- * the outer one. No client's mount is over them (client_target_ok); what is opened is checked all
- * the same.
+ * Opens /dev/null and /dev/pts in the locked namespace. Processes inside get them, so they must not
+ * belong to the outer mount namespace. No client's mount can cover them (client_target_ok); their
+ * types are checked nevertheless.
  */
 static int open_devices(struct init *init)
 {
@@ -575,7 +596,7 @@ void setup_confine(struct init *init)
     r = open_devices(init);
     if (r < 0)
         init_fail(INIT_STAGE_PTS, 0, -r);
-    /* The launcher's null device was a file of the host's tree. */
+    /* fds 0 to 2 were the launcher's null device, a file of the host's tree. */
     for (int fd = 0; fd < 3; fd++)
         if (dup2(init->null_fd, fd) < 0)
             init_fail(INIT_STAGE_PTS, 0, errno);

@@ -1,21 +1,22 @@
 /*
- * A process that shares init's memory until its execve. To copy even so small an address space, to
- * fault its pages in twice and to throw one of them away costs as much as the rest of a fork. One
- * at a time: a second one that is started meanwhile is a plain fork, with a copy.
+ * Starts a process that shares init's memory until its execve. A fork would copy the small address
+ * space, fault its pages in twice and discard one copy, which doubles the cost. Only one process
+ * shares the memory at a time: another one that is started meanwhile is forked.
  *
- * What makes it safe:
- * - It has a stack of its own below a page that nothing may touch, and nothing else of init's
- *   memory is written by it but its twin's `arena`: exec.c knows no errno and no static data.
- * - Descriptors, ids, capabilities, limits, signals' handlers and filters are a process's own.
- * - Its memory is used again only when it has left it: the status pipe ends after the old memory is
- *   gone, with execve as with a death. A record in the pipe is no end: who wrote it still runs.
- * - init never waits for it. What it reads may be a file system of the sandbox's own that never
- *   answers; vfork would hold init up with it.
- * - It is not dumpable, as init is not: nobody inside reads or writes its memory, or traces it. A
- *   signal from inside ends it alone. Where a change of ids would make it dumpable, it is a fork.
- * - The OOM killer ends with it all that share its memory, so a large request is a fork's, too. The
- *   sandbox's root can make init a candidate through it, which ends the sandbox: that he can do
- *   otherwise.
+ * Why this is safe:
+ * - The process has a stack of its own below a guard page. Of init's other memory it writes only
+ *   to its `arena`: exec.c uses no errno and no static data.
+ * - Each process has its own descriptors, ids, capabilities, limits, signal handlers and filters.
+ * - The memory is used again only when the process has left it. The status pipe ends after that,
+ *   with an execve as with an exit. A record in the pipe is no end: its writer still runs.
+ * - init never waits for the process, which may read from a file system of the sandbox that never
+ *   answers. vfork would block init meanwhile.
+ * - The process is not dumpable, like init: no process inside can read or write its memory, or
+ *   trace it. A signal from inside ends only this process. If a change of ids would make it
+ *   dumpable, it is forked.
+ * - The OOM killer kills all processes that share memory, so an exec with a large request is
+ *   forked. The sandbox's root can make init a candidate that way, which ends the sandbox; other
+ *   ways to end it are open to root anyway.
  */
 #include <errno.h>
 #include <sched.h>
@@ -27,10 +28,10 @@
 #include "init/raw.h"
 
 enum {
-    SPAWN_VM_GUARD = 64 << 10,   /* bytes; a page, of whatever size pages are */
-    SPAWN_VM_STACK = 64 << 10,   /* a quarter is used; what is not touched costs nothing */
-    SPAWN_VM_REQUEST = 64 << 10, /* larger ones are a fork's */
-    SPAWN_VM_KEPT = 64 << 10,    /* of what was read; the rest is given back */
+    SPAWN_VM_GUARD = 64 << 10,   /* bytes; at least a page of any page size */
+    SPAWN_VM_STACK = 64 << 10,   /* a quarter is used; untouched pages cost nothing */
+    SPAWN_VM_REQUEST = 64 << 10, /* larger requests are forked */
+    SPAWN_VM_KEPT = 64 << 10,    /* bytes of the arena that stay; the rest is given back */
 };
 
 static int spawn_vm_open_memory(struct spawn_vm *w)
@@ -49,8 +50,7 @@ static int spawn_vm_open_memory(struct spawn_vm *w)
         (void)munmap(map, SPAWN_VM_GUARD + SPAWN_VM_STACK + EXEC_ARENA_SIZE);
         return r;
     }
-    /* On a host that gives huge pages to every process, the first would be as large as ten inits.
-     */
+    /* If the host gives huge pages to every process, the first would be as large as ten inits. */
     (void)madvise(map, SPAWN_VM_GUARD + SPAWN_VM_STACK + EXEC_ARENA_SIZE, MADV_NOHUGEPAGE);
     w->stack = map + SPAWN_VM_GUARD;
     w->arena.base = w->stack + SPAWN_VM_STACK;
@@ -65,10 +65,11 @@ static void spawn_vm_enter(void *data)
 }
 
 /*
- * With fs.suid_dumpable = 1, a change of ids makes the memory of the process readable and writable
- * to others of these ids until it says otherwise; and a stop from inside can come before that. The
- * host may set it at any time, and none of its files are to be seen here: so ids are changed, while
- * nobody inside can name a process with this memory.
+ * Returns whether a change of ids makes this process dumpable, as with fs.suid_dumpable = 1. Other
+ * processes of these ids could then read and write its memory, until it clears the flag. A SIGSTOP
+ * from inside may come before that. The host may change the setting at any time, and its files are
+ * not visible here. So this function changes ids to find out, while no process inside can name this
+ * one.
  */
 bool spawn_vm_ids_open_memory(void)
 {

@@ -1,5 +1,7 @@
-/* One exec from its message: descriptors for the process, the fork into the inner pid namespace,
- * the record in the table. */
+/*
+ * Starts an exec from its message: its descriptors, the fork into the inner pid namespace, its
+ * record in the table.
+ */
 #include <errno.h>
 #include <fcntl.h>
 #include <signal.h>
@@ -68,7 +70,7 @@ static int stdio_pipes(const struct init *init, const struct imsg *msg, struct s
     return 0;
 }
 
-/* Sealed, so that what is checked stays what it is. */
+/* The memfd is sealed, so that it cannot change after the checks. */
 static bool request_memfd_ok(int fd, size_t *ret_size)
 {
     const int want = F_SEAL_SHRINK | F_SEAL_GROW | F_SEAL_WRITE;
@@ -82,7 +84,7 @@ static bool request_memfd_ok(int fd, size_t *ret_size)
     return st.st_size >= (off_t)sizeof(struct exec_header) && st.st_size <= EXEC_SIZE_MAX;
 }
 
-/* Into the inner pid namespace, and into the exec's own leaf where there is a v2 tree. */
+/* Forks into the inner pid namespace, and into the exec's own cgroup if there is a v2 tree. */
 static int start_fork(struct table *t, struct slot *s, const struct exec_start *start)
 {
     struct clone_args args = {.exit_signal = SIGCHLD};
@@ -131,8 +133,10 @@ static int log_take(struct table *t)
     return -1;
 }
 
-/* The streams' read ends go to the logs. The segments are duplicated: the caller closes what came
- * with the message. */
+/*
+ * Gives the read ends of the streams to the logs. The segments are duplicated, because the caller
+ * closes the message's descriptors.
+ */
 static int stdio_open_logs(struct table *t, struct slot *s, struct stdio *io,
                            const struct imsg *msg, const int *segments)
 {
@@ -140,7 +144,7 @@ static int stdio_open_logs(struct table *t, struct slot *s, struct stdio *io,
 
     if (index < 0)
         return -EAGAIN;
-    /* Both, before anything can fail: table_release closes what they name. */
+    /* Both are set before a step can fail, because table_release closes them. */
     for (int i = 0; i < LOG_STREAMS; i++)
         t->logs[index][i] = (struct log){.pipe = -1, .segments = {-1, -1}};
     s->log = (int16_t)index;
@@ -163,14 +167,14 @@ static int stdio_open_logs(struct table *t, struct slot *s, struct stdio *io,
         r = log_open(log, io->parent[1 + i], pair, msg->log_size);
         if (r == 0)
             r = relay_open(t, s, 1 + i, RELAY_LOG, io->parent[1 + i], -1, log);
-        io->parent[1 + i] = -1; /* the log's */
+        io->parent[1 + i] = -1; /* the log owns it */
         if (r < 0)
             return r;
     }
     return 0;
 }
 
-/* Takes one that came with the message. */
+/* Takes a descriptor of the message. */
 static int fd_take(int *fd)
 {
     int taken = *fd;
@@ -179,8 +183,10 @@ static int fd_take(int *fd)
     return taken;
 }
 
-/* The other streams get the sockets that came with the message; with PARK their other ends come
- * behind them. */
+/*
+ * Gives the message's sockets to the other streams; with PARK their other ends follow in the
+ * message.
+ */
 static int stdio_open_relays(struct table *t, struct slot *s, struct stdio *io, int *sockets)
 {
     const int count = imsg_streams(s->flags);
@@ -193,7 +199,7 @@ static int stdio_open_relays(struct table *t, struct slot *s, struct stdio *io, 
 
         if (io->parent[i] < 0)
             continue;
-        (void)fcntl(sockets[next], F_SETFL, O_NONBLOCK); /* what splice(2) goes by */
+        (void)fcntl(sockets[next], F_SETFL, O_NONBLOCK); /* splice(2) checks this flag */
         r = relay_open(t, s, i, kind, io->parent[i], sockets[next], NULL);
         if (r < 0)
             continue;
@@ -221,7 +227,7 @@ static bool request_ok(const struct imsg *msg, const int *fds, int fd_count, siz
     return (msg->flags & IMSG_LOGGED) == 0 || (msg->flags & (IMSG_TTY | IMSG_PARK)) == 0;
 }
 
-/* The process's ends of its stdio, and the relays of the others. */
+/* Makes the process's ends of its stdio, and the relays of the other ends. */
 static int stdio_open(struct table *t, struct slot *s, const struct imsg *msg, int *fds,
                       struct stdio *io)
 {

@@ -26,7 +26,7 @@ void text_add_str(struct text *t, const char *s)
 
 void text_add_number(struct text *t, uint32_t n)
 {
-    char digits[10]; /* of UINT32_MAX */
+    char digits[10]; /* digits of UINT32_MAX */
     size_t at = sizeof(digits);
 
     do

@@ -75,7 +75,9 @@ int wire_recv(int sock, void *data, size_t len, int *fds, int fd_max, int *ret_f
 
     count = wire_take_fds(&msg, fds, fd_max);
     if (n == 0) {
-        /* The end of the connection, or an empty message, which an honest peer never sends. */
+        /*
+         * This is the end of the connection, or an empty message, which an honest peer never sends.
+         */
         for (int i = 0; i < count && i < fd_max; i++)
             (void)close(fds[i]);
         *ret_fd_count = 0;
