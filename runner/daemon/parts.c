@@ -89,7 +89,7 @@ const struct sandbox_part sandbox_parts[] = {
      .steps = {[STAGE_PREPARE] = volumes_prepare},
      .told = {[PART_CANCEL] = volumes_prepare_cancel, [PART_REMOVED] = volumes_sandbox_gone}},
     {.name = "networks", .check_spec = networks_check},
-    {.name = "trust", .steps = {[STAGE_INIT] = trust_start}, .env = ca_bundle_env},
+    {.name = "trust", .steps = {[STAGE_INIT] = ca_bundle_start}, .env = ca_bundle_env},
     {.name = "processes",
      .told = {[PART_TAKEN_UP] = process_load_all,
               [PART_MAIN_ENDED] = process_main_ended,

@@ -132,7 +132,7 @@ static int trust_make_archive(struct ca_bundle *t, struct err *err)
 
 /* ---- writing ---- */
 
-static void trust_feed(struct ca_bundle *t)
+static void ca_bundle_feed(struct ca_bundle *t)
 {
     while (t->sent < t->tar.len) {
         size_t n = t->tar.len - t->sent;
@@ -148,7 +148,7 @@ static void trust_feed(struct ca_bundle *t)
 
 static void on_drain(void *data)
 {
-    trust_feed(data);
+    ca_bundle_feed(data);
 }
 
 /* The first DATA frame means that the destination directory is open. */
@@ -157,7 +157,7 @@ static void on_frame(void *data, const struct frame *f)
     struct ca_bundle *t = data;
 
     if (f->kind == FRAME_DATA && t->sent == 0)
-        trust_feed(t);
+        ca_bundle_feed(t);
 }
 
 static void on_written(void *data, int r, const struct err *err)
@@ -186,7 +186,7 @@ static int trust_write_files(struct ca_bundle *t, struct err *err)
 
 /* ---- reading ---- */
 
-static int trust_read_next(struct ca_bundle *t, struct err *err);
+static int ca_bundle_read_next(struct ca_bundle *t, struct err *err);
 
 static bool on_bytes(void *data, const void *bytes, size_t len)
 {
@@ -212,12 +212,12 @@ static void on_read(void *data, int r, const struct err *err)
     } else {
         t->at = BUNDLES;
     }
-    r = trust_read_next(t, &own);
+    r = ca_bundle_read_next(t, &own);
     if (r < 0)
         trust_finish(t, r, &own);
 }
 
-static int trust_read_next(struct ca_bundle *t, struct err *err)
+static int ca_bundle_read_next(struct ca_bundle *t, struct err *err)
 {
     const char *argv[] = {"rind-read", t->at < BUNDLES ? bundles[t->at] : "", NULL};
     const struct file_request request = {.argv = argv,
@@ -243,7 +243,7 @@ int ca_bundle_place(struct sandbox *s, ca_bundle_cb *cb, struct err *err)
                             .cb = cb,
                             .bundle = BUF_INIT(TRUSTSTORE_MAX / 2),
                             .tar = BUF_INIT((size_t)4 * TRUSTSTORE_MAX)};
-    r = trust_read_next(t, err);
+    r = ca_bundle_read_next(t, err);
     if (r < 0)
         free(t);
     else
@@ -251,7 +251,7 @@ int ca_bundle_place(struct sandbox *s, ca_bundle_cb *cb, struct err *err)
     return r;
 }
 
-int trust_start(struct sandbox *s, struct err *err)
+int ca_bundle_start(struct sandbox *s, struct err *err)
 {
     return ca_bundle_wanted(s) ? ca_bundle_place(s, sandbox_part_done, err) : 1;
 }

@@ -22,7 +22,7 @@ bool ca_bundle_wanted(const struct sandbox *s);
  */
 int ca_bundle_place(struct sandbox *s, ca_bundle_cb *cb, struct err *err);
 /* A step of a start (part_step): places the files if the egress rules ask for the CA. */
-int trust_start(struct sandbox *s, struct err *err);
+int ca_bundle_start(struct sandbox *s, struct err *err);
 /*
  * Returns the variables as "NAME=value", NULL-terminated; NULL if the rules do not ask for the CA.
  */

@@ -18,9 +18,9 @@
 
 enum { RETRY_MS = 50, RETRIES_MAX = 200 };
 
-struct leftover {
+struct orphan {
     struct supervisor *sup; /* borrowed */
-    struct leftover *next;
+    struct orphan *next;
     char id[LAUNCH_ID_MAX + 1];
     char *name; /* owned, or NULL */
     unsigned tries;
@@ -37,8 +37,8 @@ static void on_reply_ignored(void *data, int r, const struct launch_reply *reply
     (void)err;
 }
 
-static int leftover_send(struct supervisor *sup, const char *id, enum launch_verb verb,
-                         launch_cb cb, void *data)
+static int orphan_send(struct supervisor *sup, const char *id, enum launch_verb verb, launch_cb cb,
+                       void *data)
 {
     auto_buf struct buf b = BUF_INIT(0);
     int r;
@@ -53,23 +53,23 @@ static int leftover_send(struct supervisor *sup, const char *id, enum launch_ver
  * Kills an init that no supervisor has reattached to; the launcher's replies are ignored. The
  * launcher kills only inits that it knows, so it has to reattach first.
  */
-static void leftover_kill_init(struct supervisor *sup, const char *id)
+static void orphan_kill_init(struct supervisor *sup, const char *id)
 {
-    (void)leftover_send(sup, id, LAUNCH_REATTACH, on_reply_ignored, NULL);
-    (void)leftover_send(sup, id, LAUNCH_KILL, on_reply_ignored, NULL);
+    (void)orphan_send(sup, id, LAUNCH_REATTACH, on_reply_ignored, NULL);
+    (void)orphan_send(sup, id, LAUNCH_KILL, on_reply_ignored, NULL);
 }
 
 static void on_timer_closed(uv_handle_t *h)
 {
-    struct leftover *l = h->data;
+    struct orphan *l = h->data;
 
     free(l->name);
     free(l);
 }
 
-static void leftover_done(struct leftover *l)
+static void orphan_done(struct orphan *l)
 {
-    struct leftover **at = &l->sup->orphans;
+    struct orphan **at = &l->sup->orphans;
 
     while (*at != l)
         at = &(*at)->next;
@@ -79,39 +79,39 @@ static void leftover_done(struct leftover *l)
 
 static void on_leftover_retry(uv_timer_t *h);
 
-static void leftover_try_later(struct leftover *l, const char *why)
+static void orphan_try_later(struct orphan *l, const char *why)
 {
     if (l->tries++ < RETRIES_MAX) {
         (void)uv_timer_start(&l->retry, on_leftover_retry, RETRY_MS, 0);
         return;
     }
     log_error("supervisor", "id=%s what is left of it cannot be removed: %s", l->id, why);
-    leftover_done(l);
+    orphan_done(l);
 }
 
 static void on_release_reply(void *data, int r, const struct launch_reply *reply, int fds[2],
                              const struct err *err)
 {
-    struct leftover *l = data;
+    struct orphan *l = data;
 
     (void)reply;
     (void)fds;
     if (r == -ECANCELED || r == -EPIPE)
         return; /* the supervisor is stopping: orphans_close frees l */
     if (r < 0 && r != -ENOENT) {
-        leftover_try_later(l, err->msg);
+        orphan_try_later(l, err->msg);
         return;
     }
     (void)store_remove(l->sup->store, l->id, NULL); /* the next start sweeps remaining files */
     if (l->name != NULL)
         events_emit(l->sup->events, "destroy", l->id, l->name, STORE_NO_CREATOR, NULL);
     log_info("supervisor", "id=%s half made or half removed: swept", l->id);
-    leftover_done(l);
+    orphan_done(l);
 }
 
 static void on_leftover_retry(uv_timer_t *h)
 {
-    struct leftover *l = h->data;
+    struct orphan *l = h->data;
     int r;
 
     /* Which sandboxes have joined its network is known only after every reattach. */
@@ -119,20 +119,20 @@ static void on_leftover_retry(uv_timer_t *h)
         (void)uv_timer_start(&l->retry, on_leftover_retry, RETRY_MS, 0);
         return;
     }
-    leftover_kill_init(l->sup, l->id);
+    orphan_kill_init(l->sup, l->id);
     /* Sandboxes in its network must end first. A sandbox whose creation was cut off has none. */
     if (sandbox_end_dependents_of(l->sup, l->id)) {
-        leftover_try_later(l, "others are in its network");
+        orphan_try_later(l, "others are in its network");
         return;
     }
-    r = leftover_send(l->sup, l->id, LAUNCH_RELEASE, on_release_reply, l);
+    r = orphan_send(l->sup, l->id, LAUNCH_RELEASE, on_release_reply, l);
     if (r < 0)
-        leftover_try_later(l, strerror(-r));
+        orphan_try_later(l, strerror(-r));
 }
 
-static bool leftover_is_known(const struct supervisor *sup, const char *id)
+static bool orphan_is_known(const struct supervisor *sup, const char *id)
 {
-    for (const struct leftover *l = sup->orphans; l != NULL; l = l->next)
+    for (const struct orphan *l = sup->orphans; l != NULL; l = l->next)
         if (strcmp(l->id, id) == 0)
             return true;
     return false;
@@ -140,9 +140,9 @@ static bool leftover_is_known(const struct supervisor *sup, const char *id)
 
 void orphans_add(struct supervisor *sup, const char *id, const char *name)
 {
-    struct leftover *l;
+    struct orphan *l;
 
-    if (leftover_is_known(sup, id))
+    if (orphan_is_known(sup, id))
         return;
     l = calloc(1, sizeof(*l));
     if (l == NULL)
@@ -161,5 +161,5 @@ void orphans_add(struct supervisor *sup, const char *id, const char *name)
 void orphans_close(struct supervisor *sup)
 {
     while (sup->orphans != NULL)
-        leftover_done(sup->orphans);
+        orphan_done(sup->orphans);
 }

@@ -130,7 +130,7 @@ static void on_let_go(void *data, int r, const struct err *err)
         log_warn("supervisor", "id=%s stays paused: %s, resume it", s->id,
                  err != NULL ? err->msg : strerror(-r));
     if (r == 0)
-        sandbox_unheld(s);
+        sandbox_freeze_refs_dropped(s);
     sandbox_unref(s);
 }
 
@@ -140,14 +140,14 @@ static void adoption_end_hold(struct sandbox *s)
     struct err err = ERR_NONE;
     int r = 0;
 
-    if (s->freeze_ref.phase != HOLD_NONE && s->state == SANDBOX_PAUSED) {
+    if (s->freeze_ref.phase != FREEZE_REF_NONE && s->state == SANDBOX_PAUSED) {
         sandbox_ref(s);
         r = sandbox_let_go(s, on_let_go, s, &err);
         if (r < 0)
             on_let_go(s, r, &err);
         return;
     }
-    sandbox_unheld(s);
+    sandbox_freeze_refs_dropped(s);
 }
 
 /*
@@ -243,7 +243,7 @@ static void adoption_found_stopped(struct sandbox *s)
 {
     if (sandbox_ran(s))
         killed_unseen(s);
-    sandbox_unheld(s);
+    sandbox_freeze_refs_dropped(s);
     if (sandbox_set_state(s, EV_FOUND_STOPPED))
         sandbox_save_state(s);
     sandbox_parts_tell(s, PART_TAKEN_UP);
@@ -340,7 +340,7 @@ static struct sandbox *sandbox_alloc_stored(struct supervisor *sup, const char *
     s->exit.has = st->exit_code >= 0;
     s->exit.code = st->exit_code;
     s->adoption.wanted = st->wanted;
-    s->freeze_ref.phase = st->held ? HOLD_KEPT : HOLD_NONE;
+    s->freeze_ref.phase = st->held ? FREEZE_REF_KEPT : FREEZE_REF_NONE;
     return s;
 }
 

@@ -29,16 +29,16 @@ struct sandbox_link {
 
 /*
  * The state of a pause for readers of a sandbox's files (freeze-ref.h). A client's pause is
- * HOLD_NONE.
+ * FREEZE_REF_NONE.
  */
-enum hold_phase {
-    HOLD_NONE = 0,
-    HOLD_KEPT,    /* on disk: a later supervisor ends such a pause */
-    HOLD_THAWING, /* the last reader is thawing the sandbox; on disk, too */
+enum freeze_ref_phase {
+    FREEZE_REF_NONE = 0,
+    FREEZE_REF_KEPT,    /* on disk: a later supervisor ends such a pause */
+    FREEZE_REF_THAWING, /* the last reader is thawing the sandbox; on disk, too */
 };
 
-struct sandbox_freeze_for_ref {
-    enum hold_phase phase;
+struct sandbox_freeze {
+    enum freeze_ref_phase phase;
     unsigned readers; /* number of readers of its files that keep it frozen */
 };
 
@@ -172,7 +172,7 @@ struct sandbox {
     struct sandbox_exit exit;
     struct sandbox_restart restart;
     struct sandbox_end end;
-    struct sandbox_freeze_for_ref freeze_ref;
+    struct sandbox_freeze freeze_ref;
     struct sandbox_net net;
     struct sandbox_execs execs;
     struct sandbox_waiters waiters;
@@ -228,7 +228,7 @@ int sandbox_send_verb(struct sandbox *s, enum launch_verb verb, launch_cb cb, st
 int sandbox_freeze_for_ref(struct sandbox *s, sandbox_cb cb, void *data, struct err *err);
 int sandbox_let_go(struct sandbox *s, sandbox_cb cb, void *data, struct err *err);
 /* Marks a pause as no longer belonging to readers. */
-void sandbox_unheld(struct sandbox *s);
+void sandbox_freeze_refs_dropped(struct sandbox *s);
 
 /* sandbox-start.c */
 /* Starts init. Returns 0 also if a start of init is in progress. */

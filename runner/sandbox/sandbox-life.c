@@ -135,7 +135,7 @@ int sandbox_save_as(struct sandbox *s, enum sandbox_state as, struct err *err)
                                  .restarts = s->restart.count,
                                  .creator = s->made.by,
                                  .wanted = sandbox_is_wanted(s, as),
-                                 .held = s->freeze_ref.phase != HOLD_NONE};
+                                 .held = s->freeze_ref.phase != FREEZE_REF_NONE};
 
     return as == SANDBOX_GONE ? 0 : store_save_state(s->sup->store, s->id, &state, err);
 }

@@ -271,7 +271,7 @@ static void freeze_done(struct freeze *f, int r, const struct err *err)
     struct sandbox *s = f->s;
 
     if (r == 0 && f->client)
-        sandbox_unheld(s); /* the pause or resume now belongs to this client */
+        sandbox_freeze_refs_dropped(s); /* the pause or resume now belongs to this client */
     if (r == 0 && sandbox_set_state(s, f->freeze ? EV_FROZEN : EV_THAWED)) {
         sandbox_save_state(s);
         sandbox_emit(s, f->freeze ? "pause" : "resume", NULL);
@@ -373,7 +373,7 @@ int sandbox_pause(struct sandbox *s, sandbox_cb cb, void *data, struct err *err)
     if (r < 0)
         return r;
     if (s->freeze_ref.readers == 0)
-        sandbox_unheld(s); /* ends the mark of a pause that failed */
+        sandbox_freeze_refs_dropped(s); /* ends the mark of a pause that failed */
     return freeze_begin(s, true, true, cb, data, err);
 }
 
@@ -384,16 +384,16 @@ int sandbox_freeze_for_ref(struct sandbox *s, sandbox_cb cb, void *data, struct 
     if (r < 0)
         return r;
     /* Saved before the freeze: after a crash the next daemon thaws the sandbox. */
-    s->freeze_ref.phase = HOLD_KEPT;
+    s->freeze_ref.phase = FREEZE_REF_KEPT;
     sandbox_save_state(s);
     return freeze_begin(s, true, false, cb, data, err);
 }
 
-void sandbox_unheld(struct sandbox *s)
+void sandbox_freeze_refs_dropped(struct sandbox *s)
 {
-    if (s->freeze_ref.phase == HOLD_NONE)
+    if (s->freeze_ref.phase == FREEZE_REF_NONE)
         return;
-    s->freeze_ref.phase = HOLD_NONE;
+    s->freeze_ref.phase = FREEZE_REF_NONE;
     sandbox_save_state(s);
 }
 

@@ -11,7 +11,7 @@
 
 struct net_failsafe;
 struct err;
-struct leftover;
+struct orphan;
 struct gateway;
 struct images;
 struct log_watch;
@@ -47,8 +47,8 @@ struct supervisor {
     struct supervisor_limits limits;
     struct sandbox *sandboxes, **sandboxes_end; /* in the order of creation */
     struct sandbox *by_id[SANDBOX_BUCKETS], *by_name[SANDBOX_BUCKETS];
-    struct sandbox *sharing;  /* sandboxes in another's network: few, so a list suffices */
-    struct leftover *orphans; /* owned */
+    struct sandbox *sharing; /* sandboxes in another's network: few, so a list suffices */
+    struct orphan *orphans;  /* owned */
     unsigned count;
     unsigned spare_sockets; /* ready sockets of all sandboxes (net-socket.c) */
     unsigned udp_flows;     /* flows of all published ports (publish-udp.c) */

@@ -166,7 +166,7 @@ static int passing_dial(struct passing *p)
     return r < 0 ? r : launcher_client_send(p->fwd->s->sup->launcher, &b, on_dial_reply, p, NULL);
 }
 
-static void on_door_client(void *data, int fd, const struct sockaddr *peer)
+static void on_forward_client(void *data, int fd, const struct sockaddr *peer)
 {
     struct fwd *d = data;
     struct passing *p = NULL;
@@ -215,7 +215,7 @@ static void opening_end(struct loopback_forward_opening *o, int r, const struct 
 static int loopback_forward_use_socket(struct fwd *d, uint16_t port, int fd, struct err *err)
 {
     struct listener *l = NULL;
-    int r = listener_new(evloop_of(d->s), fd, on_door_client, d, &l, err);
+    int r = listener_new(evloop_of(d->s), fd, on_forward_client, d, &l, err);
 
     if (r < 0)
         return r;

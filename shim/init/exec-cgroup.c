@@ -19,7 +19,7 @@ struct exec_cgroup_path {
     char text[32];
 };
 
-static enum exec_cgroup_kind leaf_kind_of(const struct slot *s)
+static enum exec_cgroup_kind exec_cgroup_kind_of(const struct slot *s)
 {
     return (s->flags & IMSG_HELPER) ? EXEC_CGROUP_HELPERS : EXEC_CGROUP_USERS;
 }
@@ -34,7 +34,7 @@ static struct exec_cgroup_path exec_cgroup_path(enum exec_cgroup_kind kind, uint
     return p;
 }
 
-static int leaf_open(const char *path)
+static int exec_cgroup_open(const char *path)
 {
     int fd = openat(PLAN_CGROUP_FD, path, O_PATH | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
 
@@ -49,7 +49,7 @@ void exec_cgroup_prepare(const struct init *init)
         init_fail(INIT_STAGE_CGROUP_NS, 0, errno);
 }
 
-static bool leaf_is_empty(int exec_cgroup)
+static bool exec_cgroup_is_empty(int exec_cgroup)
 {
     static const char empty[] = "populated 0";
     char text[64];
@@ -68,14 +68,14 @@ static bool leaf_is_empty(int exec_cgroup)
  * Takes an empty exec cgroup of the pool, or returns -ENOENT. The ones that were released last are
  * checked first.
  */
-static int leaf_take_waiting(struct exec_cgroup_pool *pool, enum exec_cgroup_kind kind,
-                             uint32_t *ret_number)
+static int exec_cgroup_take_waiting(struct exec_cgroup_pool *pool, enum exec_cgroup_kind kind,
+                                    uint32_t *ret_number)
 {
     for (unsigned i = 0; i < LEAF_CHECKS_MAX && i < pool->count; i++) {
         uint32_t *at = &pool->numbers[pool->count - 1 - i];
-        int fd = leaf_open(exec_cgroup_path(kind, *at).text);
+        int fd = exec_cgroup_open(exec_cgroup_path(kind, *at).text);
 
-        if (fd >= 0 && leaf_is_empty(fd)) {
+        if (fd >= 0 && exec_cgroup_is_empty(fd)) {
             *ret_number = *at;
             *at = pool->numbers[--pool->count];
             return fd;
@@ -87,7 +87,7 @@ static int leaf_take_waiting(struct exec_cgroup_pool *pool, enum exec_cgroup_kin
 }
 
 /* "h" is made for the first helper: most sandboxes have none. */
-static int leaf_mkdir(const char *path)
+static int exec_cgroup_mkdir(const char *path)
 {
     if (mkdirat(PLAN_CGROUP_FD, path, 0755) == 0)
         return 0;
@@ -99,21 +99,21 @@ static int leaf_mkdir(const char *path)
 
 int exec_cgroup_make(struct table *t, struct slot *s)
 {
-    enum exec_cgroup_kind kind = leaf_kind_of(s);
+    enum exec_cgroup_kind kind = exec_cgroup_kind_of(s);
     struct exec_cgroup_path path;
     uint32_t number;
     int fd, r;
 
     if ((t->init->plan.header->flags & PLAN_HAS_CGROUP) == 0)
         return -ENODEV;
-    fd = leaf_take_waiting(&t->exec_cgroups[kind], kind, &number);
+    fd = exec_cgroup_take_waiting(&t->exec_cgroups[kind], kind, &number);
     if (fd < 0) {
         number = ++t->exec_cgroup_last;
         path = exec_cgroup_path(kind, number);
-        r = leaf_mkdir(path.text);
+        r = exec_cgroup_mkdir(path.text);
         if (r < 0)
             return r;
-        fd = leaf_open(path.text);
+        fd = exec_cgroup_open(path.text);
     }
     if (fd >= 0)
         s->exec_cgroup = number;
@@ -122,7 +122,7 @@ int exec_cgroup_make(struct table *t, struct slot *s)
 
 int exec_cgroup_main(const struct init *init)
 {
-    return (init->plan.header->flags & PLAN_HAS_CGROUP) == 0 ? -ENODEV : leaf_open("u");
+    return (init->plan.header->flags & PLAN_HAS_CGROUP) == 0 ? -ENODEV : exec_cgroup_open("u");
 }
 
 int exec_cgroup_kill(struct slot *s)
@@ -132,7 +132,7 @@ int exec_cgroup_kill(struct slot *s)
     if (s->exec_cgroup == 0)
         return -ENODEV;
     s->exec_cgroup_killed = true;
-    exec_cgroup = leaf_open(exec_cgroup_path(leaf_kind_of(s), s->exec_cgroup).text);
+    exec_cgroup = exec_cgroup_open(exec_cgroup_path(exec_cgroup_kind_of(s), s->exec_cgroup).text);
     if (exec_cgroup < 0)
         return exec_cgroup;
     fd = openat(exec_cgroup, "cgroup.kill", O_WRONLY | O_CLOEXEC | O_NOFOLLOW);
@@ -146,7 +146,7 @@ int exec_cgroup_kill(struct slot *s)
 
 void exec_cgroup_release(struct table *t, struct slot *s)
 {
-    struct exec_cgroup_pool *pool = &t->exec_cgroups[leaf_kind_of(s)];
+    struct exec_cgroup_pool *pool = &t->exec_cgroups[exec_cgroup_kind_of(s)];
 
     /*
      * An exec cgroup that was killed is not used again. The kernel (6.18) counts the kills of a
@@ -159,8 +159,8 @@ void exec_cgroup_release(struct table *t, struct slot *s)
     if (pool->count < EXEC_CGROUP_WAITING_MAX && !s->exec_cgroup_killed)
         pool->numbers[pool->count++] = s->exec_cgroup;
     else
-        (void)unlinkat(PLAN_CGROUP_FD, exec_cgroup_path(leaf_kind_of(s), s->exec_cgroup).text,
-                       AT_REMOVEDIR);
+        (void)unlinkat(PLAN_CGROUP_FD,
+                       exec_cgroup_path(exec_cgroup_kind_of(s), s->exec_cgroup).text, AT_REMOVEDIR);
     s->exec_cgroup = 0;
     s->exec_cgroup_killed = false;
 }

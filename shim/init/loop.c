@@ -190,7 +190,7 @@ static void loop_tell_all(struct loop *l)
 
 /* ---- events of processes ---- */
 
-static void slot_leave_twin(struct loop *l, struct slot *s)
+static void slot_leave_spawn_vm(struct loop *l, struct slot *s)
 {
     if (s->spawn_vm)
         spawn_vm_left(&l->table.spawn_vm);
@@ -217,7 +217,7 @@ static void on_status_pipe(struct loop *l, struct slot *s)
     } else {
         s->tell |= TELL_STARTED;
         if (n == 0)
-            slot_leave_twin(l, s);
+            slot_leave_spawn_vm(l, s);
     }
     slot_tell(l, s);
 }
@@ -239,7 +239,7 @@ static void loop_reap(struct loop *l)
         }
         if (s->state == SLOT_STARTING)
             on_status_pipe(l, s);
-        slot_leave_twin(l, s);
+        slot_leave_spawn_vm(l, s);
         /* The process's output is in its log, or on its way to its reader, before EXITED is sent.
          */
         for (unsigned i = 0; i < RELAY_STREAMS; i++)

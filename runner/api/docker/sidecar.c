@@ -292,7 +292,7 @@ int docker_sidecar_start(struct sandbox *s, sandbox_cb cb, void *data, struct er
     return sidecar_start_with(s, on_sidecar_init, cb, data, err);
 }
 
-static void on_door_open(void *data, int r, const struct err *err)
+static void on_forward_open(void *data, int r, const struct err *err)
 {
     struct sidecar_starting *st = data;
     struct err own = ERR_NONE;
@@ -315,8 +315,8 @@ static void on_loopback_forward_moved(struct sandbox *s, uint16_t port)
                  err.msg);
 }
 
-static int sidecar_open_door(struct sandbox *s, loopback_forward_cb *cb, void *data,
-                             struct err *err)
+static int sidecar_open_forward(struct sandbox *s, loopback_forward_cb *cb, void *data,
+                                struct err *err)
 {
     auto_ptr(json_decref) json_t *kept = docker_kept(sandbox_spec(s));
     const json_t *port = json_object_get(json_object_get(kept, OWN), "egressPort");
@@ -333,7 +333,7 @@ static void on_own_sidecar_init(void *data, int r, const struct err *err)
     struct err own = ERR_NONE;
 
     if (r == 0) {
-        r = sidecar_open_door(st->s, on_door_open, st, &own);
+        r = sidecar_open_forward(st->s, on_forward_open, st, &own);
         if (r == 0)
             return;
         err = &own;
@@ -371,7 +371,7 @@ static void on_sidecar_resume(void *data, int r, const struct err *err)
     struct err own = ERR_NONE;
 
     if (r == 0) {
-        r = sidecar_open_door(s, on_sidecar_resumed, s, &own);
+        r = sidecar_open_forward(s, on_sidecar_resumed, s, &own);
         if (r == 0)
             return;
         err = &own;
