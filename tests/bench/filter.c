@@ -29,7 +29,7 @@ static int put(const char *path, const void *data, size_t len)
 
 int main(int argc, char **argv)
 {
-    struct sock_filter floor[FLOOR_MAX];
+    struct sock_filter floor[BASELINE_MAX];
     struct bpf bpf = {.insns = NULL};
     struct policy *policy = NULL;
     struct err err = ERR_NONE;
@@ -45,7 +45,7 @@ int main(int argc, char **argv)
         seccomp_compile(policy->seccomp, policy->capabilities, &bpf, NULL, &err) < 0) {
         fprintf(stderr, "filter: %s\n", err.msg);
     } else {
-        floor_len = floor_build(floor, false);
+        floor_len = baseline_build(floor, false);
         r = put(argv[2], bpf.insns, bpf.count * sizeof(struct sock_filter));
         if (r == 0)
             r = put(argv[3], floor, floor_len * sizeof(floor[0]));

@@ -69,7 +69,7 @@ static void print(const long long *from, int count, const char *end)
 
 int main(int argc, char **argv)
 {
-    static struct net_box boxes[COUNT_MAX];
+    static struct net_setup boxes[COUNT_MAX];
     static long long added[COUNT_MAX], removed[COUNT_MAX];
     struct net_config config = {.lock_dir = open("/tmp", O_RDONLY | O_DIRECTORY | O_CLOEXEC)};
     struct rlimit files = {.rlim_cur = 2UL * COUNT_MAX, .rlim_max = 2UL * COUNT_MAX};
