@@ -39,7 +39,7 @@ static int on_key(const uint8_t *key, size_t len, void *data)
 static int on_message(const struct nlmsghdr *h, void *data)
 {
     char chain[WATCH_TEXT_MAX] = "";
-    struct route r;
+    struct pool_route r;
     struct conn_limit_event o;
 
     (void)data;

@@ -10,7 +10,7 @@
 #include <stdint.h>
 #include <string.h>
 
-#include "../unit/bpf_sim.h"
+#include "../unit/bpf-sim.h"
 #include "base/err.h"
 #include "policy/policy.h"
 #include "policy/seccomp-internal.h"
