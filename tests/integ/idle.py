@@ -78,12 +78,17 @@ def idle(t, seconds):
         pids = watched(d)
         t.need(len(pids) >= COUNT, f"processes to watch: {len(pids)}")
 
+        def jobs():
+            return [pid for pid in audit.descendants() if read(f"/proc/{pid}/comm").strip() == "rind-job"]
+
+        t.need(poll_until(lambda: not jobs(), 60), "the stops have synced their files")
+
         def quiet():
             before = look(pids)
-            pause(0.5, "the time over which it is looked at")
+            pause(3, "late events of the new network (IPv6 addresses) and of stops that sync files wake the launcher once")
             return look(pids) == before
 
-        t.need(poll_until(quiet, 15), "it does not come to rest")
+        t.need(poll_until(quiet, 30), "it does not come to rest")
         before = look(pids)
         pause(seconds, "the time of idleness")
         after = look(pids)
