@@ -1,4 +1,5 @@
 #include <errno.h>
+#include <poll.h>
 #include <stdlib.h>
 #include <sys/socket.h>
 
@@ -50,6 +51,15 @@ static void peer_read_groups(struct http_conn *c)
     c->groups = groups;
     c->peer.groups = groups;
     c->peer.group_count = len / sizeof(gid_t);
+}
+
+bool http_client_left(const struct http_request *req)
+{
+    struct pollfd p = {.fd = req->conn->fd};
+
+    if (req->gone || p.fd < 0)
+        return true;
+    return poll(&p, 1, 0) > 0 && (p.revents & (POLLHUP | POLLERR)) != 0;
 }
 
 int http_peer_fd(const struct http_request *req)

@@ -172,6 +172,8 @@ const char *http_header(const struct http_request *req, const char *name);
 const char *http_param(const struct http_request *req, const char *name);
 /* Returns the peer; asks the kernel once per connection. Unreadable groups count as none. */
 const struct http_peer *http_peer(struct http_request *req);
+/* True if the client has closed its unix socket, although the loop may not have said so yet. */
+bool http_client_left(const struct http_request *req);
 /* Returns the connection's fd, as proof of the peer's identity; borrowed, -1 if gone. */
 int http_peer_fd(const struct http_request *req);
 uv_loop_t *http_loop(const struct http_request *req);

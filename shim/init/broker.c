@@ -281,7 +281,7 @@ static long open_path(const char *path, uint64_t flags, unsigned mode)
         .flags = flags | O_CLOEXEC, .mode = mode, .resolve = RESOLVE_NO_MAGICLINKS};
     long fd = -EAGAIN;
 
-    for (int tries = 0; tries < 16 && fd == -EAGAIN; tries++)
+    for (int tries = 0; tries < OPENAT2_TRIES && fd == -EAGAIN; tries++)
         fd = sys_ret(syscall(SYS_openat2, AT_FDCWD, path, &how, sizeof(how)));
     return fd;
 }

@@ -25,6 +25,7 @@
 
 #include "init/init.h"
 #include "init/raw.h"
+#include "proto/syscalls.h"
 #include "proto/userdb.h"
 
 /*
@@ -229,8 +230,7 @@ static long open_inside(const char *path, unsigned flags)
                            .resolve = RESOLVE_IN_ROOT | RESOLVE_NO_MAGICLINKS};
     long fd = -EAGAIN;
 
-    /* EAGAIN: a rename or mount raced with the walk; the kernel asks to try again. */
-    for (int tries = 0; tries < 16 && (fd == -EAGAIN || fd == -EINTR); tries++)
+    for (int tries = 0; tries < OPENAT2_TRIES && (fd == -EAGAIN || fd == -EINTR); tries++)
         fd = RAW(SYS_openat2, AT_FDCWD, RAW_PTR(path), RAW_PTR(&how), sizeof(how));
     return fd;
 }

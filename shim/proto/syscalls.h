@@ -37,16 +37,22 @@ static inline int sys_clone3(struct clone_args *args)
 /* Beneath dirfd and through no symbolic link: for rind's own directories, which contain none. */
 enum { OPEN_PLAIN = RESOLVE_BENEATH | RESOLVE_NO_SYMLINKS | RESOLVE_NO_MAGICLINKS };
 
+/* EAGAIN: a rename or mount, anywhere on the machine, raced with a lookup that has "..", and the
+ * kernel asks to retry. A loop of renames on the other processor makes most attempts fail, so the
+ * bound is far above what it can win: about 10 ms. */
+enum { OPENAT2_TRIES = 4096 };
+
 /* O_CLOEXEC is always added. */
 static inline int sys_openat2(int dirfd, const char *path, int flags, uint64_t mode,
                               uint64_t resolve)
 {
     struct open_how how = {
         .flags = (uint64_t)(unsigned)(flags | O_CLOEXEC), .mode = mode, .resolve = resolve};
+    /* With RESOLVE_CACHED, EAGAIN says that the disk would have to be read. */
+    int max = resolve & RESOLVE_CACHED ? 1 : OPENAT2_TRIES;
     long fd = -EAGAIN;
 
-    /* EAGAIN: a rename or mount raced with the lookup; the kernel asks to retry. */
-    for (int tries = 0; tries < 16 && (fd == -EAGAIN || fd == -EINTR); tries++)
+    for (int tries = 0; tries < max && (fd == -EAGAIN || fd == -EINTR); tries++)
         fd = sys_ret(syscall(SYS_openat2, dirfd, path, &how, sizeof(how)));
     return (int)fd;
 }

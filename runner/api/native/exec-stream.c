@@ -274,6 +274,12 @@ static void on_process_ended(void *data)
 {
     struct stream_form *f = data;
 
+    /* A client that has left does not come back for the exit status, and both ends may be read in
+     * one round of the loop. */
+    if (f->own && http_client_left(f->req)) {
+        on_client_gone(f->req);
+        return;
+    }
     if (f->main &&
         sandbox_when_over(exec_sandbox(exec_io_exec(f->io)), on_sandbox_over, f, NULL) == 0)
         f->over = true;
