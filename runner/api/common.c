@@ -8,9 +8,9 @@
 
 #include "api/native/networks.h"
 #include "api/native/sandbox-json.h"
-#include "api/reply.h"
-#include "api/route-query.h"
 #include "base/err.h"
+#include "http/reply.h"
+#include "http/route-query.h"
 #include "json/decode.h"
 #include "json/parse.h"
 #include "policy/client.h"

@@ -12,8 +12,8 @@
  *             api_call_fail(call, &err);
  *     }
  *
- * The request stays valid until it is ended, even if the client is gone (http.h), so `req` may
- * be the data of any callback. A sandbox may be removed meanwhile: callbacks get it by
+ * The request stays valid until it is ended, even if the client is gone (http/server.h), so `req`
+ * may be the data of any callback. A sandbox may be removed meanwhile: callbacks get it by
  * api_call_sandbox.
  *
  * Runs in the supervisor's loop thread. */
@@ -22,9 +22,9 @@
 #include <stdbool.h>
 #include <stdint.h>
 
-#include "api/http.h"
 #include "api/native/native.h"
 #include "base/err.h"
+#include "http/server.h"
 #include "sandbox/caller.h"
 
 struct egress_rules;

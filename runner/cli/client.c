@@ -14,7 +14,7 @@
 #include "base/auto.h"
 #include "base/buf.h"
 #include "base/err.h"
-#include "cli/http-reply.h"
+#include "http/client-reply.h"
 #include "json/parse.h"
 
 enum {

@@ -14,14 +14,14 @@
 #include <uv.h>
 
 #include "api/common.h"
-#include "api/http.h"
 #include "api/native/native.h"
-#include "api/route.h"
 #include "base/auto.h"
 #include "base/dir.h"
 #include "base/err.h"
 #include "base/file.h"
 #include "daemon/confine.h"
+#include "http/route.h"
+#include "http/server.h"
 #include "image/embed.h"
 #include "images/images.h"
 #include "json/parse.h"

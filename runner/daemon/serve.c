@@ -20,9 +20,7 @@
 #include <uv.h>
 
 #include "api/docker/docker.h"
-#include "api/http.h"
 #include "api/native/native.h"
-#include "api/route.h"
 #include "base/address.h"
 #include "base/auto.h"
 #include "base/clock.h"
@@ -35,6 +33,8 @@
 #include "daemon/supervisor.h"
 #include "doctor/doctor-fork.h"
 #include "gateway/tls.h"
+#include "http/route.h"
+#include "http/server.h"
 #include "image/embed.h"
 #include "image/layer.h"
 #include "launch/idrange.h"

@@ -3,9 +3,9 @@
 /* The daemon's configuration file (docs/configuration.md): one JSON object; all keys are
  * optional, unknown keys are refused. Read by serve.c before the supervisor is confined. */
 
-#include "api/http.h"
 #include "daemon/supervisor.h"
 #include "gateway/proxy.h"
+#include "http/server.h"
 #include "policy/net-rule.h"
 #include "policy/publish.h"
 

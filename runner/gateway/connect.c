@@ -7,8 +7,8 @@
 #include <strings.h>
 
 #include "base/err.h"
-#include "base/http-head.h"
 #include "gateway/tls-client-hello.h"
+#include "http/head.h"
 
 /* ---- writing ---- */
 

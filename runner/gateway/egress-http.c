@@ -16,7 +16,7 @@
 #include "gateway/ca.h"
 #include "gateway/connect.h"
 #include "gateway/egress-internal.h"
-#include "gateway/message.h"
+#include "http/message.h"
 
 enum {
     KEY_DIGEST = 16,     /* bytes of the digest in a pool key */

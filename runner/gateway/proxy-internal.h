@@ -4,8 +4,8 @@
  * one client connection. */
 
 #include "gateway/endpoint.h"
-#include "gateway/message.h"
 #include "gateway/proxy.h"
+#include "http/message.h"
 
 enum {
     PROXY_FLUSH_MS = 60 * 1000, /* while the client reads nothing of the proxy's last reply */

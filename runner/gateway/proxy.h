@@ -2,8 +2,8 @@
 
 /* A reverse proxy for HTTP/1.1: forwards requests of clients to servers inside sandboxes and
  * streams bodies both ways with back-pressure. Both sides are hostile: heads and framing are
- * written anew from what was parsed (message.h). A server's connection is reused only if no byte
- * of one exchange can be taken for part of the next.
+ * written anew from what was parsed (http/message.h). A server's connection is reused only if no
+ * byte of one exchange can be taken for part of the next.
  *
  * A 101 reply turns the connection into a relay.
  *
@@ -105,7 +105,7 @@ void proxy_connected(struct proxy_conn *c, int r, int fd, const struct err *err)
 struct proxy_client {
     SSL *ssl;          /* always taken; NULL = plain */
     const char *peer;  /* the client's address as text, or "" */
-    bool trusted;      /* the client may be a proxy on this machine (message.h) */
+    bool trusted;      /* the client may be a proxy on this machine (http/message.h) */
     const char *key;   /* if not NULL: serve a single request, for this key */
     const char *early; /* bytes already read from the client */
     size_t early_len;

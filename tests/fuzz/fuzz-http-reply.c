@@ -7,7 +7,7 @@
 #include <string.h>
 
 #include "base/err.h"
-#include "cli/http-reply.h"
+#include "http/client-reply.h"
 
 struct heard {
     uint64_t sum, len, used;

@@ -14,11 +14,11 @@
 #include <unistd.h>
 #include <uv.h>
 
-#include "api/http.h"
-#include "api/reply.h"
-#include "api/route.h"
 #include "base/buf.h"
 #include "base/err.h"
+#include "http/reply.h"
+#include "http/route.h"
+#include "http/server.h"
 
 enum { INPUT_MAX = 2048, ANSWER_MAX = 1 << 20 };
 

@@ -7,7 +7,7 @@
 
 #include "base/auto.h"
 #include "base/err.h"
-#include "gateway/message.h"
+#include "http/message.h"
 
 static const struct head_limits limits = {.bytes = 8192, .lines = 32, .url = 2048};
 

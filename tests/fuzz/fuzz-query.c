@@ -6,9 +6,9 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "api/route-query.h"
 #include "base/err.h"
 #include "base/strtab.h"
+#include "http/route-query.h"
 #include "proto/utf8.h"
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);

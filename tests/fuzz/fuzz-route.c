@@ -6,9 +6,9 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "api/http.h"
-#include "api/route.h"
 #include "base/err.h"
+#include "http/route.h"
+#include "http/server.h"
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
 

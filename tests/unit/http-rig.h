@@ -18,12 +18,12 @@
 #include <unistd.h>
 #include <uv.h>
 
-#include "api/http.h"
-#include "api/reply.h"
-#include "api/route.h"
 #include "base/auto.h"
 #include "base/buf.h"
 #include "base/err.h"
+#include "http/reply.h"
+#include "http/route.h"
+#include "http/server.h"
 #include "tap.h"
 
 enum { RIG_DEADLINE_MS = 20000 };

@@ -2,10 +2,10 @@
 
 #include <stddef.h>
 
-#include "api/error.h"
-#include "api/json-body.h"
-#include "api/sse.h"
 #include "http-rig.h"
+#include "http/error.h"
+#include "http/json-body.h"
+#include "http/sse.h"
 #include "json/decode.h"
 
 /* ---- errors ---- */

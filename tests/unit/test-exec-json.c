@@ -4,10 +4,10 @@
 #include <jansson.h>
 #include <signal.h>
 
-#include "api/http.h"
 #include "api/native/exec-body.h"
 #include "api/native/exec-json.h"
 #include "base/err.h"
+#include "http/server.h"
 #include "spec/spec.h"
 #include "tap.h"
 

@@ -5,7 +5,7 @@
 
 #include "base/buf.h"
 #include "base/err.h"
-#include "cli/http-reply.h"
+#include "http/client-reply.h"
 #include "tap.h"
 
 struct heard {

@@ -4,9 +4,9 @@
 #include <stdio.h>
 #include <string.h>
 
-#include "api/http.h"
 #include "base/err.h"
 #include "daemon/settings.h"
+#include "http/server.h"
 #include "sandbox/limits.h"
 #include "tap.h"
 

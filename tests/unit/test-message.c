@@ -4,7 +4,7 @@
 
 #include "base/auto.h"
 #include "base/err.h"
-#include "gateway/message.h"
+#include "http/message.h"
 #include "tap.h"
 
 static const struct head_limits limits = {.bytes = 4096, .lines = 16, .url = 512};

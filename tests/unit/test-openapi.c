@@ -9,8 +9,8 @@
 #include <strings.h>
 
 #include "api/native/native.h"
-#include "api/route.h"
 #include "base/err.h"
+#include "http/route.h"
 #include "json/parse.h"
 #include "tap.h"
 

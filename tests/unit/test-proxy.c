@@ -14,9 +14,9 @@
 #include "base/auto.h"
 #include "base/buf.h"
 #include "base/err.h"
-#include "gateway/message.h"
 #include "gateway/proxy.h"
 #include "gateway/relay.h"
+#include "http/message.h"
 #include "tap.h"
 
 enum { DEADLINE_MS = 20000, SERVERS_MAX = 64 };

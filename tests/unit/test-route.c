@@ -4,12 +4,12 @@
 #include <stddef.h>
 #include <stdint.h>
 
-#include "api/http.h"
-#include "api/route-query.h"
-#include "api/route.h"
 #include "base/buf.h"
 #include "base/err.h"
 #include "base/strtab.h"
+#include "http/route-query.h"
+#include "http/route.h"
+#include "http/server.h"
 #include "tap.h"
 
 static void handler(struct http_request *req)

@@ -5,8 +5,8 @@
 
 #include "api/docker/common.h"
 #include "api/docker/docker-routes.h"
-#include "api/http.h"
-#include "api/reply.h"
+#include "http/reply.h"
+#include "http/server.h"
 
 #define ABSENT(fn, text)                                                                           \
     static void fn(struct http_request *req)                                                       \

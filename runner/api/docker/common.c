@@ -11,12 +11,12 @@
 #include <sys/random.h>
 #include <time.h>
 
-#include "api/json-body.h"
-#include "api/reply.h"
 #include "base/auto.h"
 #include "base/err.h"
 #include "base/number.h"
 #include "base/rfc3339.h"
+#include "http/json-body.h"
+#include "http/reply.h"
 #include "sandbox/sandbox.h"
 #include "spec/spec.h"
 #include "workerd/sidecar.h"

@@ -1,6 +1,6 @@
 #pragma once
 
-/* Shared by the façade's resources. Errors are sent by api/reply.h in Docker's format
+/* Shared by the façade's resources. Errors are sent by http/reply.h in Docker's format
  * (route_set.failure). */
 
 #include <jansson.h>
@@ -8,8 +8,8 @@
 #include <stdint.h>
 
 #include "api/common.h"
-#include "api/http.h"
-#include "api/route.h"
+#include "http/route.h"
+#include "http/server.h"
 #include "json/parse.h"
 #include "sandbox/sandbox.h"
 #include "spec/spec.h"

@@ -6,7 +6,7 @@
 #include <jansson.h>
 #include <stdbool.h>
 
-#include "api/route.h"
+#include "http/route.h"
 
 struct sandbox;
 

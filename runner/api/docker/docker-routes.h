@@ -2,7 +2,7 @@
 
 /* Route tables of the façade's resources; each ends with {0}. */
 
-#include "api/route.h"
+#include "http/route.h"
 
 extern const struct route docker_container_routes[]; /* containers.c */
 extern const struct route docker_exec_routes[];      /* exec.c */

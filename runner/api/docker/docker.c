@@ -11,9 +11,9 @@
 #include "api/docker/exec.h"
 #include "api/docker/sidecar.h"
 #include "api/docker/state.h"
-#include "api/http.h"
 #include "api/native/native.h"
 #include "base/auto.h"
+#include "http/server.h"
 #include "sandbox/services.h"
 
 const struct route *const docker_tables[] = {

@@ -5,7 +5,7 @@
 
 #include <jansson.h>
 
-#include "api/route.h"
+#include "http/route.h"
 
 struct docker;
 struct native;

@@ -2,8 +2,8 @@
 
 #include <string.h>
 
-#include "api/http.h"
 #include "base/number.h"
+#include "http/server.h"
 
 enum { MULTIPLEXED_SINCE = 42 /* of API version 1 */ };
 

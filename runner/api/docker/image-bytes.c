@@ -11,10 +11,10 @@
 #include "api/docker/images.h"
 #include "api/docker/sidecar.h"
 #include "api/native/images.h"
-#include "api/reply.h"
-#include "api/route-query.h"
 #include "base/auto.h"
 #include "base/err.h"
+#include "http/reply.h"
+#include "http/route-query.h"
 #include "images/images.h"
 #include "sandbox/sandbox.h"
 

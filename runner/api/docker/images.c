@@ -13,10 +13,10 @@
 #include "api/docker/image-json.h"
 #include "api/docker/images.h"
 #include "api/native/images.h"
-#include "api/reply.h"
-#include "api/route-query.h"
 #include "base/auto.h"
 #include "base/err.h"
+#include "http/reply.h"
+#include "http/route-query.h"
 
 /* Sends the error of a callback; 404 in the words that clients search for. */
 void docker_image_fail(struct http_request *req, const char *name, int r, const struct err *err)

@@ -4,7 +4,7 @@
 
 #include <stdbool.h>
 
-#include "api/route.h"
+#include "http/route.h"
 #include "image/reference.h"
 
 struct err;

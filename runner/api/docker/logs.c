@@ -7,10 +7,10 @@
 #include "api/docker/common.h"
 #include "api/docker/containers.h"
 #include "api/docker/frames.h"
-#include "api/reply.h"
-#include "api/route-query.h"
 #include "base/err.h"
 #include "exec/console.h"
+#include "http/reply.h"
+#include "http/route-query.h"
 #include "sandbox/sandbox.h"
 #include "spec/spec.h"
 

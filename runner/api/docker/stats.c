@@ -8,11 +8,11 @@
 
 #include "api/docker/common.h"
 #include "api/docker/containers.h"
-#include "api/reply.h"
-#include "api/route-query.h"
 #include "base/auto.h"
 #include "base/clock.h"
 #include "base/err.h"
+#include "http/reply.h"
+#include "http/route-query.h"
 #include "launch/launcher.h"
 #include "policy/policy.h"
 #include "sandbox/sandbox.h"

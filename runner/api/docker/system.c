@@ -9,9 +9,9 @@
 #include "api/docker/common.h"
 #include "api/docker/docker-routes.h"
 #include "api/native/images.h"
-#include "api/reply.h"
 #include "base/clock.h"
 #include "base/err.h"
+#include "http/reply.h"
 #include "images/images.h"
 #include "sandbox/sandbox.h"
 

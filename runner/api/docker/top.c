@@ -8,10 +8,10 @@
 
 #include "api/docker/common.h"
 #include "api/docker/containers.h"
-#include "api/reply.h"
-#include "api/route-query.h"
 #include "base/clock.h"
 #include "base/err.h"
+#include "http/reply.h"
+#include "http/route-query.h"
 #include "launch/launcher.h"
 #include "sandbox/sandbox.h"
 

@@ -16,10 +16,10 @@
 #include "api/docker/volumes.h"
 #include "api/native/images.h"
 #include "api/native/volumes.h"
-#include "api/reply.h"
-#include "api/route-query.h"
 #include "base/auto.h"
 #include "base/err.h"
+#include "http/reply.h"
+#include "http/route-query.h"
 #include "images/images.h"
 
 enum {

@@ -8,11 +8,11 @@
 
 #include "api/docker/common.h"
 #include "api/docker/containers.h"
-#include "api/reply.h"
-#include "api/route-query.h"
 #include "base/auto.h"
 #include "base/err.h"
 #include "base/strtab.h"
+#include "http/reply.h"
+#include "http/route-query.h"
 #include "sandbox/sandbox.h"
 
 enum wait_condition { WAIT_NOT_RUNNING = 0, WAIT_NEXT_EXIT, WAIT_REMOVED };

@@ -5,11 +5,11 @@
 #include <string.h>
 
 #include "api/common.h"
-#include "api/http.h"
 #include "api/native/files.h"
-#include "api/reply.h"
 #include "base/auto.h"
 #include "base/err.h"
+#include "http/reply.h"
+#include "http/server.h"
 #include "json/parse.h"
 
 /* A request for the changes of a sandbox. */

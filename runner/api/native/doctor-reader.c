@@ -6,13 +6,13 @@
 #include <unistd.h>
 
 #include "api/common.h"
-#include "api/http.h"
 #include "api/native/native.h"
-#include "api/reply.h"
 #include "base/buf.h"
 #include "base/err.h"
 #include "base/list.h"
 #include "base/log.h"
+#include "http/reply.h"
+#include "http/server.h"
 #include "json/parse.h"
 #include "sandbox/sandbox.h"
 

@@ -6,12 +6,12 @@
 #include <stddef.h>
 
 #include "api/common.h"
-#include "api/http.h"
-#include "api/json-body.h"
 #include "api/native/native.h"
-#include "api/reply.h"
-#include "api/route.h"
 #include "base/err.h"
+#include "http/json-body.h"
+#include "http/reply.h"
+#include "http/route.h"
+#include "http/server.h"
 #include "json/parse.h"
 #include "policy/egress.h"
 #include "sandbox/sandbox.h"

@@ -10,12 +10,12 @@
 #include <string.h>
 
 #include "api/common.h"
-#include "api/reply.h"
-#include "api/route-query.h"
-#include "api/route.h"
-#include "api/sse.h"
 #include "base/auto.h"
 #include "base/buf.h"
+#include "http/reply.h"
+#include "http/route-query.h"
+#include "http/route.h"
+#include "http/sse.h"
 #include "json/parse.h"
 #include "sandbox/sandbox.h"
 #include "sandbox/services.h"

@@ -7,13 +7,13 @@
 #include <string.h>
 
 #include "api/common.h"
-#include "api/http.h"
-#include "api/json-body.h"
-#include "api/reply.h"
 #include "base/auto.h"
 #include "base/base64.h"
 #include "base/err.h"
 #include "base/strtab.h"
+#include "http/json-body.h"
+#include "http/reply.h"
+#include "http/server.h"
 #include "json/decode.h"
 #include "json/parse.h"
 #include "spec/env.h"

@@ -8,12 +8,12 @@
 #include <uv.h>
 
 #include "api/common.h"
-#include "api/http.h"
 #include "api/native/exec-forms.h"
 #include "api/native/exec-json.h"
-#include "api/reply.h"
 #include "base/buf.h"
 #include "exec/exec-io.h"
+#include "http/reply.h"
+#include "http/server.h"
 #include "sandbox/exec.h"
 #include "sandbox/sandbox.h"
 #include "sandbox/services.h"

@@ -6,13 +6,13 @@
 #include <uv.h>
 
 #include "api/common.h"
-#include "api/http.h"
 #include "api/native/exec-forms.h"
 #include "api/native/exec-json.h"
-#include "api/reply.h"
-#include "api/sse.h"
 #include "base/auto.h"
 #include "exec/exec-io.h"
+#include "http/reply.h"
+#include "http/server.h"
+#include "http/sse.h"
 #include "json/parse.h"
 #include "proto/utf8.h"
 #include "sandbox/exec.h"

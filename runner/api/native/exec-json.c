@@ -5,10 +5,10 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "api/error.h"
 #include "base/auto.h"
 #include "base/base64.h"
 #include "base/err.h"
+#include "http/error.h"
 #include "proto/utf8.h"
 #include "sandbox/exec.h"
 #include "spec/signals.h"

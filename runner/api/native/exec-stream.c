@@ -9,12 +9,12 @@
 #include <uv.h>
 
 #include "api/common.h"
-#include "api/http.h"
 #include "api/native/exec-forms.h"
 #include "api/native/exec-json.h"
-#include "api/reply.h"
 #include "base/auto.h"
 #include "exec/exec-io.h"
+#include "http/reply.h"
+#include "http/server.h"
 #include "sandbox/exec.h"
 #include "sandbox/sandbox.h"
 

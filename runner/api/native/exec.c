@@ -8,16 +8,16 @@
 #include <uv.h>
 
 #include "api/common.h"
-#include "api/error.h"
-#include "api/http.h"
-#include "api/json-body.h"
 #include "api/native/exec-body.h"
 #include "api/native/exec-forms.h"
 #include "api/native/exec-json.h"
-#include "api/reply.h"
-#include "api/route-query.h"
-#include "api/route.h"
 #include "base/strtab.h"
+#include "http/error.h"
+#include "http/json-body.h"
+#include "http/reply.h"
+#include "http/route-query.h"
+#include "http/route.h"
+#include "http/server.h"
 #include "json/decode.h"
 #include "sandbox/sandbox.h"
 

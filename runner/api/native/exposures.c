@@ -5,12 +5,12 @@
 #include <string.h>
 
 #include "api/common.h"
-#include "api/http.h"
-#include "api/json-body.h"
 #include "api/native/port-number.h"
-#include "api/reply.h"
-#include "api/route-query.h"
 #include "base/number.h"
+#include "http/json-body.h"
+#include "http/reply.h"
+#include "http/route-query.h"
+#include "http/server.h"
 #include "json/decode.h"
 #include "ports/exposure.h"
 #include "sandbox/sandbox.h"

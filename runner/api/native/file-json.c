@@ -3,9 +3,9 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "api/error.h"
 #include "api/native/files.h"
 #include "base/auto.h"
+#include "http/error.h"
 #include "proto/file-msg.h"
 #include "proto/utf8.h"
 

@@ -7,9 +7,9 @@
 
 #include "api/common.h"
 #include "api/native/files.h"
-#include "api/reply.h"
-#include "api/route-query.h"
 #include "base/auto.h"
+#include "http/reply.h"
+#include "http/route-query.h"
 #include "json/parse.h"
 #include "proto/file-msg.h"
 #include "sandbox/sandbox.h"

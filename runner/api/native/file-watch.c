@@ -6,10 +6,10 @@
 
 #include "api/common.h"
 #include "api/native/files.h"
-#include "api/reply.h"
-#include "api/route-query.h"
-#include "api/sse.h"
 #include "base/auto.h"
+#include "http/reply.h"
+#include "http/route-query.h"
+#include "http/sse.h"
 #include "json/parse.h"
 #include "proto/file-msg.h"
 #include "sandbox/sandbox.h"

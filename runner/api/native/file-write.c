@@ -7,8 +7,8 @@
 
 #include "api/common.h"
 #include "api/native/files.h"
-#include "api/reply.h"
-#include "api/route-query.h"
+#include "http/reply.h"
+#include "http/route-query.h"
 #include "proto/file-msg.h"
 #include "sandbox/sandbox.h"
 

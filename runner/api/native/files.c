@@ -9,12 +9,12 @@
 #include <string.h>
 
 #include "api/common.h"
-#include "api/error.h"
-#include "api/reply.h"
-#include "api/route-query.h"
-#include "api/route.h"
-#include "api/sse.h"
 #include "base/auto.h"
+#include "http/error.h"
+#include "http/reply.h"
+#include "http/route-query.h"
+#include "http/route.h"
+#include "http/sse.h"
 #include "policy/policy.h"
 #include "proto/file-msg.h"
 #include "sandbox/sandbox.h"

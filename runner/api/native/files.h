@@ -12,9 +12,9 @@
 #include <stdbool.h>
 #include <stdint.h>
 
-#include "api/http.h"
-#include "api/route.h"
 #include "exec/files.h"
+#include "http/route.h"
+#include "http/server.h"
 
 struct err;
 struct file_event;

@@ -8,9 +8,9 @@
 
 #include "api/common.h"
 #include "api/native/images.h"
-#include "api/reply.h"
-#include "api/route-query.h"
 #include "base/auto.h"
+#include "http/reply.h"
+#include "http/route-query.h"
 #include "images/images.h"
 
 struct native_image_load_query {

@@ -6,9 +6,9 @@
 
 #include "api/common.h"
 #include "api/native/images.h"
-#include "api/reply.h"
-#include "api/route-query.h"
 #include "base/auto.h"
+#include "http/reply.h"
+#include "http/route-query.h"
 #include "images/images.h"
 #include "sandbox/sandbox.h"
 

@@ -9,11 +9,11 @@
 #include <string.h>
 
 #include "api/common.h"
-#include "api/json-body.h"
 #include "api/native/changes.h"
-#include "api/reply.h"
-#include "api/route-query.h"
 #include "base/auto.h"
+#include "http/json-body.h"
+#include "http/reply.h"
+#include "http/route-query.h"
 #include "images/images.h"
 #include "json/decode.h"
 #include "policy/client.h"

@@ -4,7 +4,7 @@
 
 #include <jansson.h>
 
-#include "api/route.h"
+#include "http/route.h"
 
 struct http_request;
 struct image;

@@ -3,7 +3,7 @@
 #include "api/common.h"
 #include "api/native/doctor-reader.h"
 #include "api/native/native.h"
-#include "api/route.h"
+#include "http/route.h"
 #include "sandbox/services.h"
 
 const struct route *const native_tables[] = {

@@ -16,7 +16,7 @@
 #include <stddef.h>
 #include <sys/types.h>
 
-#include "api/route.h"
+#include "http/route.h"
 
 struct client_policy;
 struct images;

@@ -6,10 +6,10 @@
 #include <unistd.h>
 
 #include "api/common.h"
-#include "api/http.h"
 #include "api/native/port-number.h"
-#include "api/reply.h"
 #include "base/buf.h"
+#include "http/reply.h"
+#include "http/server.h"
 #include "ports/gateway.h"
 #include "sandbox/sandbox.h"
 #include "sandbox/services.h"

@@ -12,15 +12,15 @@
 #include <unistd.h>
 
 #include "api/common.h"
-#include "api/http.h"
 #include "api/native/port-number.h"
-#include "api/reply.h"
-#include "api/route.h"
 #include "base/auto.h"
 #include "base/buf.h"
 #include "base/err.h"
 #include "gateway/fd-passing.h"
 #include "gateway/relay.h"
+#include "http/reply.h"
+#include "http/route.h"
+#include "http/server.h"
 #include "ports/gateway.h"
 #include "ports/port.h"
 #include "sandbox/sandbox.h"

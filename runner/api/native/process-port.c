@@ -9,15 +9,15 @@
 #include <unistd.h>
 
 #include "api/common.h"
-#include "api/http.h"
-#include "api/json-body.h"
 #include "api/native/exec-body.h"
 #include "api/native/process-forms.h"
-#include "api/reply.h"
 #include "base/auto.h"
 #include "base/number.h"
 #include "base/strtab.h"
 #include "exec/process.h"
+#include "http/json-body.h"
+#include "http/reply.h"
+#include "http/server.h"
 #include "json/decode.h"
 #include "ports/port.h"
 #include "sandbox/sandbox.h"

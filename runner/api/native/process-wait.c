@@ -6,15 +6,15 @@
 #include <string.h>
 
 #include "api/common.h"
-#include "api/http.h"
-#include "api/json-body.h"
 #include "api/native/exec-body.h"
 #include "api/native/exec-json.h"
 #include "api/native/process-forms.h"
 #include "api/native/process-match.h"
-#include "api/reply.h"
 #include "base/strtab.h"
 #include "exec/process.h"
+#include "http/json-body.h"
+#include "http/reply.h"
+#include "http/server.h"
 #include "json/decode.h"
 
 /* ---- shared ---- */

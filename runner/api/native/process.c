@@ -8,14 +8,14 @@
 #include <string.h>
 
 #include "api/common.h"
-#include "api/http.h"
 #include "api/native/exec-body.h"
 #include "api/native/exec-forms.h"
 #include "api/native/exec-json.h"
 #include "api/native/process-forms.h"
-#include "api/reply.h"
-#include "api/route-query.h"
-#include "api/route.h"
+#include "http/reply.h"
+#include "http/route-query.h"
+#include "http/route.h"
+#include "http/server.h"
 #include "sandbox/sandbox.h"
 #include "spec/signals.h"
 

@@ -6,11 +6,11 @@
 #include <stdlib.h>
 
 #include "api/common.h"
-#include "api/json-body.h"
 #include "api/native/exec-body.h"
 #include "api/native/exec-forms.h"
-#include "api/reply.h"
 #include "base/err.h"
+#include "http/json-body.h"
+#include "http/reply.h"
 #include "json/decode.h"
 #include "sandbox/exec.h"
 #include "sandbox/sandbox.h"

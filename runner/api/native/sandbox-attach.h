@@ -6,7 +6,7 @@
 #include <stdbool.h>
 #include <stdint.h>
 
-#include "api/route.h"
+#include "http/route.h"
 
 struct err;
 struct http_request;

@@ -5,12 +5,12 @@
 #include <stdlib.h>
 
 #include "api/common.h"
-#include "api/json-body.h"
 #include "api/native/sandbox-attach.h"
-#include "api/reply.h"
-#include "api/route-query.h"
 #include "base/auto.h"
 #include "base/clock.h"
+#include "http/json-body.h"
+#include "http/reply.h"
+#include "http/route-query.h"
 #include "json/decode.h"
 #include "launch/launcher.h"
 #include "sandbox/sandbox.h"

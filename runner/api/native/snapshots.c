@@ -7,13 +7,13 @@
 #include <string.h>
 
 #include "api/common.h"
-#include "api/json-body.h"
 #include "api/native/images.h"
 #include "api/native/sandbox-attach.h"
 #include "api/native/volumes.h"
-#include "api/reply.h"
-#include "api/route-query.h"
 #include "base/auto.h"
+#include "http/json-body.h"
+#include "http/reply.h"
+#include "http/route-query.h"
 #include "images/snapshots.h"
 #include "json/decode.h"
 #include "json/parse.h"

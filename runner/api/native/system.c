@@ -5,9 +5,9 @@
 
 #include "api/common.h"
 #include "api/native/doctor-reader.h"
-#include "api/reply.h"
-#include "api/route-query.h"
-#include "api/route.h"
+#include "http/reply.h"
+#include "http/route-query.h"
+#include "http/route.h"
 #include "sandbox/sandbox.h"
 
 /* None of these resources takes a query; false: answered. */

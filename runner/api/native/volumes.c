@@ -9,12 +9,12 @@
 #include <string.h>
 
 #include "api/common.h"
-#include "api/json-body.h"
 #include "api/native/volumes.h"
-#include "api/reply.h"
-#include "api/route-query.h"
-#include "api/route.h"
 #include "base/auto.h"
+#include "http/json-body.h"
+#include "http/reply.h"
+#include "http/route-query.h"
+#include "http/route.h"
 #include "json/decode.h"
 #include "json/parse.h"
 #include "policy/client.h"

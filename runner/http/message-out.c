@@ -4,7 +4,7 @@
 #include <string.h>
 #include <strings.h>
 
-#include "gateway/message-internal.h"
+#include "http/message-internal.h"
 
 enum field_kind {
     FIELD_OTHER,

@@ -1,4 +1,4 @@
-#include "api/error.h"
+#include "http/error.h"
 
 #include <errno.h>
 #include <stddef.h>

@@ -8,7 +8,7 @@
 
 #include "base/err.h"
 #include "base/number.h"
-#include "gateway/message-internal.h"
+#include "http/message-internal.h"
 
 bool is_token(const char *text)
 {

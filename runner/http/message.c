@@ -1,4 +1,4 @@
-#include "gateway/message.h"
+#include "http/message.h"
 
 #include <assert.h>
 #include <errno.h>
@@ -8,7 +8,7 @@
 
 #include "base/auto.h"
 #include "base/err.h"
-#include "gateway/message-internal.h"
+#include "http/message-internal.h"
 
 /* ---- llhttp as second reader ---- */
 

@@ -5,10 +5,10 @@
 #include <string.h>
 #include <sys/socket.h>
 
-#include "api/error.h"
-#include "api/http-internal.h"
-#include "api/route.h"
 #include "base/auto.h"
+#include "http/error.h"
+#include "http/route.h"
+#include "http/server-internal.h"
 
 /* Owns one connection: its states, time-outs, reading, and calling handlers.
  *
@@ -17,7 +17,7 @@
  * re-entered. API calls change the request's flags and the queues; conn_settle then does the
  * work that needs no handler.
  *
- * Runs in the loop thread; called by http-server.c and the other http-*.c. */
+ * Runs in the loop thread; called by server.c and the other server-*.c. */
 
 /* ---- states ---- */
 

@@ -1,4 +1,4 @@
-#include "api/route.h"
+#include "http/route.h"
 
 #include <assert.h>
 #include <errno.h>
@@ -6,8 +6,8 @@
 #include <stdio.h>
 #include <string.h>
 
-#include "api/http.h"
 #include "base/err.h"
+#include "http/server.h"
 
 static int hex_digit(char c)
 {

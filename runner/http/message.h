@@ -19,7 +19,7 @@
 #include <stdint.h>
 
 #include "base/buf.h"
-#include "base/http-head.h"
+#include "http/head.h"
 
 struct err;
 

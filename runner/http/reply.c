@@ -1,4 +1,4 @@
-#include "api/reply.h"
+#include "http/reply.h"
 
 #include <errno.h>
 #include <stdarg.h>
@@ -6,12 +6,12 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "api/error.h"
-#include "api/http.h"
-#include "api/route.h"
 #include "base/auto.h"
 #include "base/err.h"
 #include "base/log.h"
+#include "http/error.h"
+#include "http/route.h"
+#include "http/server.h"
 
 static const char type_json[] = "application/json";
 

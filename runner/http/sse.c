@@ -1,4 +1,4 @@
-#include "api/sse.h"
+#include "http/sse.h"
 
 #include <errno.h>
 #include <stdbool.h>
@@ -7,8 +7,8 @@
 #include <string.h>
 #include <uv.h>
 
-#include "api/http.h"
 #include "base/buf.h"
+#include "http/server.h"
 
 struct sse {
     struct http_request *req; /* NULL after sse_cut_off */

@@ -1,4 +1,4 @@
-#include "base/http-head.h"
+#include "http/head.h"
 
 #include <errno.h>
 

@@ -2,9 +2,9 @@
 #include <errno.h>
 #include <string.h>
 
-#include "api/http-internal.h"
-#include "api/route.h"
 #include "base/auto.h"
+#include "http/route.h"
+#include "http/server-internal.h"
 
 /* Reads request bodies. llhttp stops after each message (on_message_complete pauses it), so it
  * never sees a byte of the next one. Within a streamed body it stops where the handler pauses,

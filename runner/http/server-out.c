@@ -7,9 +7,9 @@
 #include <sys/socket.h>
 #include <unistd.h>
 
-#include "api/http-internal.h"
 #include "base/file.h"
 #include "base/log.h"
+#include "http/server-internal.h"
 
 enum { OUT_IOV_MAX = 4 };
 

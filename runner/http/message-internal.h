@@ -6,7 +6,7 @@
 #include <stdbool.h>
 #include <stddef.h>
 
-#include "gateway/message.h"
+#include "http/message.h"
 
 /* message-head.c */
 /* True for a token of RFC 9110: a method or a header name. */

@@ -4,10 +4,10 @@
 #include <string.h>
 #include <strings.h>
 
-#include "api/error.h"
-#include "api/http-internal.h"
-#include "api/reply.h"
-#include "api/route.h"
+#include "http/error.h"
+#include "http/reply.h"
+#include "http/route.h"
+#include "http/server-internal.h"
 
 /* Parses heads into requests. A request is one allocation: the struct, its headers, a copy of
  * the head (its spans become NUL-terminated strings as the parser passes them), and as much

@@ -9,10 +9,10 @@
 #include <sys/socket.h>
 #include <time.h>
 
-#include "api/error.h"
-#include "api/http-internal.h"
 #include "base/log.h"
 #include "base/socket.h"
+#include "http/error.h"
+#include "http/server-internal.h"
 
 static const char *date_now(struct http_server *s)
 {

@@ -3,7 +3,7 @@
 #include <stdlib.h>
 #include <sys/socket.h>
 
-#include "api/http-internal.h"
+#include "http/server-internal.h"
 
 /* Reads the credentials of unix socket peers. SO_PEERCRED and SO_PEERGROUPS are those at
  * connect(2), whichever process holds the socket now; so is the permission to connect. */

@@ -7,11 +7,11 @@
 #include <string.h>
 #include <sys/socket.h>
 
-#include "api/http-internal.h"
-#include "api/route.h"
 #include "base/auto.h"
 #include "base/list.h"
 #include "base/log.h"
+#include "http/route.h"
+#include "http/server-internal.h"
 
 enum { HEADS_PER_MS = 64 /* connections polled per millisecond */ };
 

@@ -2,13 +2,13 @@
 
 /* Shared by the files of the HTTP server:
  *
- *   http-server.c    listeners, accepting, limits on connections, closing
- *   http-conn.c      one connection: states, time-outs, reading, calling handlers
- *   http-request.c   parses a head into a request: llhttp, plus own checks
- *   http-body.c      request bodies: llhttp, limits, pausing
- *   http-reply.c     replies, upgrades
- *   http-out.c       the queue of bytes that the client has not read
- *   http-peer.c      the peer of a unix socket
+ *   server.c           listeners, accepting, limits on connections, closing
+ *   server-conn.c      one connection: states, time-outs, reading, calling handlers
+ *   server-request.c   parses a head into a request: llhttp, plus own checks
+ *   server-body.c      request bodies: llhttp, limits, pausing
+ *   server-reply.c     replies, upgrades
+ *   server-out.c       the queue of bytes that the client has not read
+ *   server-peer.c      the peer of a unix socket
  *
  * Sockets are watched by uv_poll and read and written here, not by uv_stream. So a half-close
  * can be told from a closed client, a write that the socket takes at once allocates nothing, and
@@ -21,11 +21,11 @@
 #include <sys/uio.h>
 #include <uv.h>
 
-#include "api/http.h"
 #include "base/budget.h"
 #include "base/buf.h"
 #include "base/err.h"
-#include "base/http-head.h"
+#include "http/head.h"
+#include "http/server.h"
 
 struct head_parse;
 
@@ -145,7 +145,7 @@ struct http_server {
     char date[32];
 };
 
-/* http-server.c */
+/* server.c */
 /* Makes the loop call conn_run for kicked connections. */
 void server_kick(struct http_server *s);
 /* Frees room in c's budget by breaking the connection with the most unread output. False: that
@@ -156,7 +156,7 @@ void server_watch_head(struct http_conn *c);
 /* Removes a closed connection from the server's list and frees it. */
 void conn_free(struct http_conn *c);
 
-/* http-conn.c */
+/* server-conn.c */
 /* Initialises the handles of a new connection. On failure the caller closes those counted in
  * c->handles. 0 or a negative errno. */
 int conn_start(struct http_conn *c);
@@ -178,7 +178,7 @@ void conn_refuse(struct http_conn *c, int status, int code, const char *message)
 /* For closing the server: breaks an idle connection, or with `force` any. */
 void conn_shut_down(struct http_conn *c, bool force);
 
-/* http-request.c */
+/* server-request.c */
 /* Makes c->req from a complete, scanned head; c->parser is left at the body's start. Negative
  * errno with *status set; c->req may exist then, too. */
 int request_parse(struct http_conn *c, const char *head, size_t len, size_t lines, int *status,
@@ -190,7 +190,7 @@ void request_free(struct http_request *req);
 void request_fail(struct http_request *req, int status, int code, const char *message,
                   const char *allow);
 
-/* http-body.c */
+/* server-body.c */
 extern const llhttp_settings_t http_parser_settings;
 int request_on_url(llhttp_t *parser, const char *at, size_t len);
 int request_on_field(llhttp_t *parser, const char *at, size_t len);
@@ -202,7 +202,7 @@ int body_refusal(const struct http_request *req, struct err *err);
  * -ENOMEM. */
 int body_feed(struct http_conn *c, struct err *err);
 
-/* http-out.c */
+/* server-out.c */
 /* Writes at once what the socket takes and queues the rest. */
 void out_send(struct http_conn *c, const struct iovec *iov, size_t count);
 /* Like out_send, for len bytes held by a pipe. */
@@ -214,10 +214,10 @@ void out_release(struct http_conn *c);
 /* Writes queued bytes. True if any were written. */
 bool out_flush(struct http_conn *c);
 
-/* http-reply.c */
+/* server-reply.c */
 void reply_continue(struct http_conn *c);
 
-/* http-peer.c */
+/* server-peer.c */
 void peer_ask(struct http_conn *c);
 
 static inline size_t bytes_left(const struct bytes *b)

@@ -1,6 +1,6 @@
-/* The llhttp callbacks behind http-reply.h. */
+/* The llhttp callbacks behind client-reply.h. */
 
-#include "cli/http-reply.h"
+#include "http/client-reply.h"
 
 #include <errno.h>
 #include <string.h>

@@ -1,13 +1,13 @@
-#include "api/route-query.h"
+#include "http/route-query.h"
 
 #include <errno.h>
 #include <string.h>
 
-#include "api/http.h"
-#include "api/route.h"
 #include "base/err.h"
 #include "base/log.h"
 #include "base/strtab.h"
+#include "http/route.h"
+#include "http/server.h"
 #include "proto/utf8.h"
 
 static int read_bool(const struct query_field *f, const char *value, size_t len, void *at,

@@ -1,12 +1,12 @@
-#include "api/json-body.h"
+#include "http/json-body.h"
 
 #include <errno.h>
 #include <string.h>
 #include <strings.h>
 
-#include "api/http.h"
 #include "base/auto.h"
 #include "base/err.h"
+#include "http/server.h"
 #include "json/decode.h"
 #include "json/parse.h"
 
