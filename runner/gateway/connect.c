@@ -7,6 +7,7 @@
 #include <strings.h>
 
 #include "base/err.h"
+#include "base/number.h"
 #include "gateway/tls-client-hello.h"
 #include "http/head.h"
 
@@ -34,28 +35,35 @@ int connect_write(const struct connect_request *c, struct buf *out)
 
 /* ---- heads ---- */
 
-static long connect_scan(const char *data, size_t len, struct err *err)
+/* Copies a complete head, to be split. Return value as of connect_reply. */
+static long connect_copy(const char *data, size_t len, char text[CONNECT_HEAD_MAX + 1],
+                         struct err *err)
 {
     const struct head_limits limits = {
         .bytes = CONNECT_HEAD_MAX, .lines = CONNECT_LINES_MAX, .url = CONNECT_HEAD_MAX};
     struct head_scan s = {.pos = 0};
+    long n = head_scan(&s, data, len, &limits, err);
 
-    return head_scan(&s, data, len, &limits, err);
+    if (n > 0) {
+        (void)memcpy(text, data, (size_t)n);
+        text[n] = '\0';
+    }
+    return n;
 }
 
 long connect_reply(const char *data, size_t len, int *ret_status, struct err *err)
 {
-    long n = connect_scan(data, len, err);
-    const char *digits = data + sizeof("HTTP/1.x ") - 1;
+    char text[CONNECT_HEAD_MAX + 1];
+    const char *reason;
+    bool http10;
+    long n = connect_copy(data, len, text, err);
 
     if (n <= 0)
         return n;
-    if (n < 16 || memcmp(data, "HTTP/1.", 7) != 0 || (data[7] != '0' && data[7] != '1') ||
-        data[8] != ' ' || strspn(digits, "0123456789") < 3 ||
-        (digits[3] != ' ' && digits[3] != '\r'))
-        return err_set(err, -EBADMSG, "an answer that is no HTTP");
-    *ret_status = (digits[0] - '0') * 100 + (digits[1] - '0') * 10 + (digits[2] - '0');
-    return *ret_status >= 100 ? n : err_set(err, -EBADMSG, "an answer that is no HTTP");
+    text[strcspn(text, "\r")] = '\0';
+    return head_status_line(text, ret_status, &reason, &http10, NULL) == 0
+               ? n
+               : err_set(err, -EBADMSG, "an answer that is no HTTP");
 }
 
 /* A first line with an HTTP version counts as HTTP, whatever its method. Other protocols begin
@@ -86,83 +94,75 @@ enum connect_looks connect_look(const char *data, size_t len)
                : LOOKS_HTTP;
 }
 
-static bool copy_word(const char *at, size_t len, char *ret, size_t size)
+static bool copy_word(const char *text, char *ret, size_t size)
 {
+    size_t len = strlen(text);
+
     if (len == 0 || len >= size)
         return false;
-    (void)memcpy(ret, at, len);
-    ret[len] = '\0';
+    (void)memcpy(ret, text, len + 1);
     return true;
 }
 
-/* "METHOD TARGET HTTP/1.x" */
-static bool head_request_line(const char *at, size_t len, struct connect_head *h)
+static bool head_take_request_line(char *line, struct connect_head *h)
 {
-    const char *space = memchr(at, ' ', len), *second;
+    char *target, *version;
 
-    if (space == NULL || !copy_word(at, (size_t)(space - at), h->method, sizeof(h->method)))
-        return false;
-    second = memchr(space + 1, ' ', len - (size_t)(space + 1 - at));
-    if (second == NULL)
+    if (!head_split_request(line, &target, &version) ||
+        !copy_word(line, h->method, sizeof(h->method)))
         return false;
     /* A target that is too long stays empty: such a request is routed by its Host header. */
-    (void)copy_word(space + 1, (size_t)(second - space - 1), h->target, sizeof(h->target));
-    return len - (size_t)(second - at) == sizeof(" HTTP/1.1") - 1 &&
-           memcmp(second, " HTTP/1.", sizeof(" HTTP/1.") - 1) == 0;
+    (void)copy_word(target, h->target, sizeof(h->target));
+    return strlen(version) == sizeof("HTTP/1.1") - 1 && strncmp(version, "HTTP/1.", 7) == 0;
 }
 
-static int head_host(const char *at, size_t len, struct connect_head *h)
+static int head_take_host(const char *host, struct connect_head *h)
 {
-    const char *colon = len > 0 && at[0] != '[' ? memchr(at, ':', len) : NULL;
+    size_t len = host[0] != '[' ? strcspn(host, ":") : strlen(host);
 
     if (h->host[0] != '\0')
         return -EBADMSG; /* a second Host header would be ambiguous */
-    if (egress_name(at, colon != NULL ? (size_t)(colon - at) : len, h->host) < 0)
+    if (egress_name(host, len, h->host) < 0)
         h->host[0] = '\0';
     return 0;
 }
 
-static int head_field(const char *at, size_t len, struct connect_head *h)
+static int head_take_header(const struct http_header *header, struct connect_head *h)
 {
-    const char *colon = memchr(at, ':', len), *value, *end = at + len;
-    size_t name;
+    if (strcasecmp(header->name, "host") == 0)
+        return head_take_host(header->value, h);
+    if (strcasecmp(header->name, "x-dst-addr") == 0)
+        return h->to[0] == '\0' && copy_word(header->value, h->to, sizeof(h->to)) ? 0 : -EBADMSG;
+    if (strcasecmp(header->name, "content-length") == 0) {
+        int64_t length = number_whole(header->value, 9);
 
-    if (colon == NULL || colon == at)
-        return -EBADMSG;
-    name = (size_t)(colon - at);
-    for (value = colon + 1; value < end && (*value == ' ' || *value == '\t'); value++)
-        ;
-    while (end > value && (end[-1] == ' ' || end[-1] == '\t'))
-        end--;
-    len = (size_t)(end - value);
-    if (name == 4 && strncasecmp(at, "host", 4) == 0)
-        return head_host(value, len, h);
-    if (name == 10 && strncasecmp(at, "x-dst-addr", 10) == 0)
-        return h->to[0] == '\0' && copy_word(value, len, h->to, sizeof(h->to)) ? 0 : -EBADMSG;
-    if (name == 14 && strncasecmp(at, "content-length", 14) == 0) {
-        if (len == 0 || len > 9 || strspn(value, "0123456789") < len)
+        if (length < 0)
             return -EBADMSG;
-        h->length = strtoul(value, NULL, 10);
+        h->length = (size_t)length;
     }
-    if (name == 17 && strncasecmp(at, "transfer-encoding", 17) == 0)
+    if (strcasecmp(header->name, "transfer-encoding") == 0)
         h->length = SIZE_MAX; /* chunked: a caller that takes bodies must refuse it */
     return 0;
 }
 
 long connect_head(const char *data, size_t len, struct connect_head *ret, struct err *err)
 {
+    struct http_header headers[CONNECT_LINES_MAX];
     struct connect_head h = {.length = 0};
-    long n = connect_scan(data, len, err);
-    bool first = true;
+    char text[CONNECT_HEAD_MAX + 1];
+    long n = connect_copy(data, len, text, err);
+    size_t count = 0;
+    int r;
 
     if (n <= 0)
         return n;
-    for (const char *at = data, *end; at < data + n - 2; at = end + 2, first = false) {
-        end = memmem(at, (size_t)(data + n - at), "\r\n", 2);
-        if (first ? !head_request_line(at, (size_t)(end - at), &h)
-                  : head_field(at, (size_t)(end - at), &h) < 0)
-            return err_set(err, -EBADMSG, "a request that is no HTTP");
-    }
+    r = head_split(text, headers, CONNECT_LINES_MAX, &count, NULL);
+    if (r == 0 && !head_take_request_line(text, &h))
+        r = -EBADMSG;
+    for (size_t i = 0; r == 0 && i < count; i++)
+        r = head_take_header(&headers[i], &h);
+    if (r < 0)
+        return err_set(err, -EBADMSG, "a request that is no HTTP");
     *ret = h;
     return n;
 }

@@ -9,10 +9,6 @@
 #include "http/message.h"
 
 /* message-head.c */
-/* True for a token of RFC 9110: a method or a header name. */
-bool is_token(const char *text);
-/* True if a comma-separated list holds this token, in any case. */
-bool list_has(const char *list, const char *token);
 /* True if replies of this status never have a body. */
 bool is_bodiless(int status);
 /* Both split the line in place. 0 or a negative errno; *status is set only where a client gets a

@@ -76,7 +76,7 @@ static bool connection_names(const struct message *m, const char *name)
 {
     for (size_t i = 0; i < m->header_count; i++)
         if (strcasecmp(m->headers[i].name, "connection") == 0 &&
-            list_has(m->headers[i].value, name))
+            header_lists(m->headers[i].value, name))
             return true;
     return false;
 }
@@ -97,7 +97,7 @@ static int put_end_to_end_fields(const struct message *m, bool forwarded, struct
     int r = 0;
 
     for (size_t i = 0; r == 0 && i < m->header_count; i++) {
-        const struct msg_header *h = &m->headers[i];
+        const struct http_header *h = &m->headers[i];
 
         if ((field_kind_of(h->name) == FIELD_OTHER ||
              (forwarded && field_kind_of(h->name) == FIELD_FORWARDED)) &&
@@ -125,7 +125,7 @@ static int put_forwarded_for(const struct message *m, const struct forward *f, s
 
     r = buf_append_str(out, "X-Forwarded-For: ");
     for (size_t i = 0; r == 0 && f->trusted && i < m->header_count; i++) {
-        const struct msg_header *h = &m->headers[i];
+        const struct http_header *h = &m->headers[i];
 
         if (strcasecmp(h->name, "x-forwarded-for") != 0 || *h->value == '\0')
             continue;

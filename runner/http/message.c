@@ -105,58 +105,7 @@ void message_done(struct message *m)
 
 const char *message_header(const struct message *m, const char *name)
 {
-    for (size_t i = 0; i < m->header_count; i++)
-        if (strcasecmp(m->headers[i].name, name) == 0)
-            return m->headers[i].value;
-    return NULL;
-}
-
-/* Returns the next line of a copied head, whose lines end with CRLF; NULL at the empty line. */
-static char *head_next_line(char **rest)
-{
-    char *line = *rest, *end = strstr(line, "\r\n");
-
-    if (end == NULL || end == line)
-        return NULL;
-    *end = '\0';
-    *rest = end + 2;
-    return line;
-}
-
-static int split_header(char *line, struct msg_header *ret, struct err *err)
-{
-    char *colon = strchr(line, ':'), *value, *end;
-
-    if (colon == NULL || colon == line)
-        return err_set(err, -EBADMSG, "a header without a name");
-    *colon = '\0';
-    if (!is_token(line))
-        return err_set(err, -EBADMSG, "a header's name holds what no name can");
-    value = colon + 1 + strspn(colon + 1, " \t");
-    for (end = value + strlen(value); end > value && strchr(" \t", end[-1]) != NULL;)
-        *--end = '\0';
-    *ret = (struct msg_header){.name = line, .value = value};
-    return 0;
-}
-
-static int split_head(struct message *m, char **ret_first, size_t lines, struct err *err)
-{
-    char *rest = m->text, *line;
-    int r;
-
-    *ret_first = head_next_line(&rest);
-    if (*ret_first == NULL)
-        return err_set(err, -EBADMSG, "an empty head");
-    m->headers = calloc(lines, sizeof(*m->headers)); /* one more than needed, so never 0 */
-    if (m->headers == NULL)
-        return err_errno(err, -ENOMEM, "a head");
-    while ((line = head_next_line(&rest)) != NULL) {
-        assert(m->header_count + 1 < lines);
-        r = split_header(line, &m->headers[m->header_count++], err);
-        if (r < 0)
-            return r;
-    }
-    return 0;
+    return header_value(m->headers, m->header_count, name);
 }
 
 /* Refuses a head in which llhttp and message-head.c see different headers or framing. */
@@ -217,18 +166,18 @@ static int error_status(const struct reader *r, int code, int status)
 static int reader_parse_head(struct reader *r, const char *data, size_t len, size_t lines,
                              struct message *m, int *status, struct err *err)
 {
-    char *first = NULL;
     int n;
 
     m->text = malloc(len + 1);
-    if (m->text == NULL)
+    m->headers = calloc(lines, sizeof(*m->headers)); /* one more than needed, so never 0 */
+    if (m->text == NULL || m->headers == NULL)
         return err_errno(err, -ENOMEM, "a head");
     (void)memcpy(m->text, data, len);
     m->text[len] = '\0';
-    n = split_head(m, &first, lines, err);
+    n = head_split(m->text, m->headers, lines, &m->header_count, err);
     if (n == 0)
-        n = r->response ? read_status_line(m, first, err)
-                        : read_request_line(m, first, status, err);
+        n = r->response ? read_status_line(m, m->text, err)
+                        : read_request_line(m, m->text, status, err);
     if (n == 0)
         n = read_headers(m, r->response, r->head_of_get, status, err);
     if (n == 0)

@@ -36,10 +36,6 @@ enum msg_framing {
     FRAMING_CLOSE, /* reply: the body ends with the connection */
 };
 
-struct msg_header {
-    const char *name, *value; /* NUL-terminated; tabs are the only control bytes */
-};
-
 struct message {
     /* Request: target in origin form ("/x?y", or "*"); host from the absolute form or the header
      * Host, "" if HTTP/1.0 sent none. */
@@ -55,7 +51,7 @@ struct message {
     enum msg_framing framing;
     uint64_t length;     /* of FRAMING_LENGTH */
     const char *upgrade; /* the value of Upgrade, if Connection names it and no body follows */
-    struct msg_header *headers;
+    struct http_header *headers;
     size_t header_count;
     char *text; /* owned; holds all strings */
 };
@@ -90,8 +86,9 @@ void reader_init(struct reader *r, bool response, reader_data_fn *on_data, void 
 void reader_done(struct reader *r);
 /* Parses a head. Returns its length, 0 if incomplete, or a negative errno: -E2BIG too long
  * (431), -ENAMETOOLONG URL too long (414), -EPROTONOSUPPORT other version (505), -EOPNOTSUPP
- * (CONNECT: 405, Expect: 417), -EBADMSG malformed (400), -ENOMEM (503). *ret_status is the
- * status for the client, always 502 for a reply. On success the caller owns *ret (message_done). */
+ * (CONNECT: 405), -EINVAL (Expect: 417), -EBADMSG malformed (400), -ENOMEM (503). *ret_status is
+ * the status for the client, always 502 for a reply. On success the caller owns *ret
+ * (message_done). */
 long reader_head(struct reader *r, const char *data, size_t len, const struct head_limits *limits,
                  struct message *ret, int *ret_status, struct err *err);
 /* Parses body bytes. Returns the bytes used, fewer than len only when the message is done, or

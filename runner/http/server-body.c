@@ -47,9 +47,7 @@ static int on_body_span(llhttp_t *parser, const char *at, size_t len)
 }
 
 const llhttp_settings_t http_parser_settings = {
-    .on_url = request_on_url,
-    .on_header_field = request_on_field,
-    .on_header_value = request_on_value,
+    .on_header_value_complete = request_on_value_complete,
     .on_headers_complete = request_on_headers,
     .on_body = on_body_span,
     .on_message_complete = on_message_complete,

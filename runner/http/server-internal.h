@@ -27,8 +27,6 @@
 #include "http/head.h"
 #include "http/server.h"
 
-struct head_parse;
-
 #define HTTP_NO_ROOM_FOR_HEAD "limit maxBufferedBytes: no room for this head now"
 
 enum {
@@ -93,12 +91,12 @@ struct http_conn {
     struct head_scan scan;
     struct bytes in, out;
     llhttp_t parser;
-    struct head_parse *head; /* on request_parse's stack, while it parses */
-    const char *mark;        /* parsed bytes before it are accounted for */
-    size_t framing;          /* bytes of chunk framing since the last body byte */
-    size_t body_seen;        /* bytes of the current body */
-    int body_error;          /* negative errno: the body could not be buffered */
-    size_t discarded;        /* bytes discarded in FINISH and LINGER */
+    bool in_head;     /* the parser reads a head, not a body and its trailers */
+    const char *mark; /* parsed bytes before it are accounted for */
+    size_t framing;   /* bytes of chunk framing since the last body byte */
+    size_t body_seen; /* bytes of the current body */
+    int body_error;   /* negative errno: the body could not be buffered */
+    size_t discarded; /* bytes discarded in FINISH and LINGER */
     bool message_done;
     bool head_clock;          /* head_ms runs */
     bool no_room;             /* the budget is exhausted within a head */
@@ -192,9 +190,7 @@ void request_fail(struct http_request *req, int status, int code, const char *me
 
 /* server-body.c */
 extern const llhttp_settings_t http_parser_settings;
-int request_on_url(llhttp_t *parser, const char *at, size_t len);
-int request_on_field(llhttp_t *parser, const char *at, size_t len);
-int request_on_value(llhttp_t *parser, const char *at, size_t len);
+int request_on_value_complete(llhttp_t *parser);
 int request_on_headers(llhttp_t *parser);
 /* Sets err to why a body is refused: -EINVAL (none is allowed) or -E2BIG. */
 int body_refusal(const struct http_request *req, struct err *err);

@@ -34,6 +34,7 @@
 #include <uv.h>
 
 #include "base/buf.h"
+#include "http/head.h"
 
 struct err;
 struct http_conn;
@@ -103,10 +104,6 @@ void http_server_close(struct http_server *s, unsigned grace_ms, void (*on_close
 size_t http_server_connections(const struct http_server *s);
 
 /* ---- requests ---- */
-
-struct http_header {
-    const char *name, *value; /* NUL-terminated, no control bytes */
-};
 
 /* The peer of a unix socket, as of its connect(2). */
 struct http_peer {

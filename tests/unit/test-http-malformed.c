@@ -108,6 +108,8 @@ static const struct {
      400},
     {"TE in HTTP/1.0", "POST /echo HTTP/1.0\r\nTransfer-Encoding: chunked\r\n\r\n0\r\n\r\n" NEXT,
      400},
+    {"Expect twice",
+     POST "Expect: 100-continue\r\nExpect: 100-continue\r\nContent-Length: 1\r\n\r\nx" NEXT, 400},
     {"other expectation", POST "Expect: 42\r\nContent-Length: 1\r\n\r\nx" NEXT, 417},
 #define CHUNKED POST "Transfer-Encoding: chunked\r\n\r\n"
     {"chunk size no number", CHUNKED "g\r\nx\r\n0\r\n\r\n" NEXT, 400},

@@ -181,6 +181,8 @@ TEST(request_lines_refused)
         {"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n", 505, "spoken"},
         {"G=T / HTTP/1.1\r\n" HOST "\r\n", 400, ""},
         {"CONNECT a:1 HTTP/1.1\r\n" HOST "\r\n", 405, "CONNECT"},
+        {"POST / HTTP/1.1\r\n" HOST "Expect: 100-continue\r\nExpect: 100-continue\r\n\r\n", 400,
+         "Expect is there twice"},
         {"POST / HTTP/1.1\r\n" HOST "Expect: 200-ok\r\n\r\n", 417, "Expect"},
     };
 
