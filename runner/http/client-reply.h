@@ -1,24 +1,25 @@
 #pragma once
 
 /*
- * An incremental parser of one HTTP/1.1 reply; it does no I/O. Malformed replies (an endless head,
- * two lengths, broken chunks) are errors, and everything it stores is bounded.
+ * Reads one HTTP/1.1 reply piece by piece, on message.h, with the head kept until it is complete.
+ * No I/O. Malformed replies (an endless head, two lengths, broken chunks) are errors, and
+ * everything it stores is bounded. Trailers are dropped.
  *
  *     reply_begin(&r);
  *     while (r.state < REPLY_DONE)
  *         reply_feed(&r, bytes, len, &used, &err);       r.body holds the body bytes of this feed
  */
 
-#include <llhttp.h>
 #include <stdbool.h>
 #include <stddef.h>
 
 #include "base/buf.h"
+#include "http/message.h"
 
 struct err;
 
 enum {
-    REPLY_HEAD_MAX = 32 << 10, /* bytes of all header names and values */
+    REPLY_HEAD_MAX = 32 << 10, /* bytes of a head */
     REPLY_HEADERS_MAX = 64,    /* number of headers */
     REPLY_FEED_MAX = 64 << 10, /* bytes of one feed, which also bounds r.body */
 };
@@ -32,14 +33,15 @@ enum reply_state {
 };
 
 struct reply {
-    llhttp_t parser;
     enum reply_state state;
     int status;
     bool keep_alive; /* the connection may be reused once the state is DONE */
-    struct buf head; /* "name\0value\0" … */
     struct buf body; /* from the last feed; the caller consumes it before the next */
-    size_t headers;
-    const char *why; /* reason of a refusal; static text */
+
+    /* Private. */
+    struct reader reader;
+    struct message message;
+    struct buf head; /* of an incomplete head */
 };
 
 /* Initializes r, which must be zeroed or have been begun before. */

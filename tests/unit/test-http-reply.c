@@ -60,7 +60,7 @@ static const struct {
     {"HTTP/1.1 200 OK\r\nContent-Length: 5\r\nx-TEST:\r\n\r\nhelloHTTP/1.1", 200, REPLY_DONE, "hello", "", 8, true},
     {"HTTP/1.1 404 \r\nContent-Length: 2\r\nConnection: close\r\n\r\n{}", 404, REPLY_DONE, "{}", "", 0, false},
     {"HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n3\r\nabc\r\n1;x=y\r\nd\r\n0\r\n\r\n", 200, REPLY_DONE, "abcd", "", 0, true},
-    {"HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n1\r\na\r\n0\r\nX-Test: late\r\n\r\n", 200, REPLY_DONE, "a", "late", 0, true},
+    {"HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n1\r\na\r\n0\r\nX-Test: late\r\n\r\n", 200, REPLY_DONE, "a", "", 0, true},
     {"HTTP/1.1 100 Continue\r\nX-Test: no\r\n\r\nHTTP/1.1 200 OK\r\nContent-Length: 1\r\n\r\nx", 200, REPLY_DONE, "x", "", 0, true},
     {"HTTP/1.1 101 Switching Protocols\r\nConnection: Upgrade\r\nUpgrade: rind-exec\r\nX-Test: 1\r\n\r\n\1\0\0", 101, REPLY_UPGRADED, "", "1", 1, false},
     {"HTTP/1.1 200 OK\r\n\r\nto the end", 200, REPLY_DONE, "to the end", "", 0, false},
@@ -150,11 +150,11 @@ TEST(replies_beyond_the_bounds_are_refused)
     for (int i = 0; code == 0 && i < 1000; i++)
         code = reply_feed(&r, "A: b\r\n", 6, &used, &err);
     CHECK_INT(code, -EPROTO);
-    CHECK(strstr(err.msg, "too many") != NULL);
+    CHECK(strstr(err.msg, "more than 64 headers") != NULL);
     reply_done(&r);
 }
 
-/* The memory of one reply serves the next. */
+/* One reply after another is read. */
 TEST(one_parser_reads_several_replies)
 {
     static const char text[] = "HTTP/1.1 200 OK\r\nContent-Length: 2\r\nX-Test: y\r\n\r\nok";
