@@ -9,6 +9,7 @@
 #include <unistd.h>
 
 #include "base/auto.h"
+#include "base/list.h"
 #include "base/log.h"
 #include "sandbox/exec-request.h"
 
@@ -17,13 +18,13 @@ struct queued_message {
     struct imsg msg;
     int fds[IMSG_FDS_MAX]; /* owned */
     int fd_count;
-    struct queued_message *next;
+    struct queued_message *next, **link;
 };
 
 struct channel {
-    const char *name;                     /* borrowed; the sandbox's, for the log */
-    int control, pidfd;                   /* owned */
-    struct queued_message *first, **last; /* owned; sent in order */
+    const char *name;                   /* borrowed; the sandbox's, for the log */
+    int control, pidfd;                 /* owned */
+    QUEUE(struct queued_message) queue; /* owned; sent in order */
     unsigned queued;
     uv_poll_t poll, pidfd_wait;
     struct channel_exec *execs; /* borrowed */
@@ -33,18 +34,18 @@ struct channel {
     bool gone, closing;
 };
 
-static struct channel_exec **channel_find(struct channel *c, uint64_t id)
+static struct channel_exec *channel_find(const struct channel *c, uint64_t id)
 {
-    struct channel_exec **e = &c->execs;
+    struct channel_exec *e = c->execs;
 
-    while (*e != NULL && (*e)->id != id)
-        e = &(*e)->next;
+    while (e != NULL && e->id != id)
+        e = e->next;
     return e;
 }
 
 static void channel_dispatch(struct channel *c, const struct imsg *msg, int *fds, int count)
 {
-    struct channel_exec *e = *channel_find(c, msg->id);
+    struct channel_exec *e = channel_find(c, msg->id);
 
     if (e != NULL && msg->type != IMSG_SLOT && msg->type != IMSG_LIST_END) {
         e->on_message(e, msg, fds, count);
@@ -64,21 +65,19 @@ static void queued_free(struct queued_message *q)
     free(q);
 }
 
-static void queue_drop_first(struct channel *c)
+static void message_drop_first(struct channel *c)
 {
-    struct queued_message *q = c->first;
+    struct queued_message *q = c->queue.first;
 
-    c->first = q->next;
-    if (c->first == NULL)
-        c->last = &c->first;
+    queue_remove(&c->queue, q);
     c->queued--;
     queued_free(q);
 }
 
-static void queue_drop_all(struct channel *c)
+static void message_drop_all(struct channel *c)
 {
-    while (c->first != NULL)
-        queue_drop_first(c);
+    while (c->queue.first != NULL)
+        message_drop_first(c);
 }
 
 /*
@@ -92,19 +91,19 @@ static bool message_is_vital(const struct imsg *msg)
             (msg->flags & IMSG_WHOLE_EXEC) != 0);
 }
 
-static bool queue_has(const struct channel *c, const struct imsg *msg)
+static bool message_is_queued(const struct channel *c, const struct imsg *msg)
 {
-    for (const struct queued_message *q = c->first; q != NULL; q = q->next)
+    for (const struct queued_message *q = c->queue.first; q != NULL; q = q->next)
         if (q->msg.type == msg->type && q->msg.id == msg->id && message_is_vital(&q->msg))
             return true;
     return false;
 }
 
-static int queue_add(struct channel *c, const struct imsg *msg, const int *fds, int fd_count)
+static int message_queue(struct channel *c, const struct imsg *msg, const int *fds, int fd_count)
 {
     struct queued_message *q;
 
-    if (message_is_vital(msg) && queue_has(c, msg))
+    if (message_is_vital(msg) && message_is_queued(c, msg))
         return 0;
     if (!message_is_vital(msg) && c->queued >= CHANNEL_QUEUE_MAX)
         return -EAGAIN;
@@ -121,8 +120,7 @@ static int queue_add(struct channel *c, const struct imsg *msg, const int *fds, 
             return r;
         }
     }
-    *c->last = q;
-    c->last = &q->next;
+    queue_add(&c->queue, q);
     c->queued++;
     return 0;
 }
@@ -131,19 +129,19 @@ static void on_control_event(uv_poll_t *h, int status, int events);
 
 static void channel_watch(struct channel *c)
 {
-    (void)uv_poll_start(&c->poll, UV_READABLE | (c->first != NULL ? UV_WRITABLE : 0),
+    (void)uv_poll_start(&c->poll, UV_READABLE | (c->queue.first != NULL ? UV_WRITABLE : 0),
                         on_control_event);
 }
 
 /* A failure other than EAGAIN means that init has exited, which the reader notices. */
 static void queue_flush(struct channel *c)
 {
-    while (c->first != NULL) {
-        const struct queued_message *q = c->first;
+    while (c->queue.first != NULL) {
+        const struct queued_message *q = c->queue.first;
 
         if (channel_send(c->control, &q->msg, q->fds, q->fd_count) == -EAGAIN)
             return;
-        queue_drop_first(c);
+        message_drop_first(c);
     }
     channel_watch(c);
 }
@@ -158,7 +156,7 @@ static void channel_lost(struct channel *c)
     c->gone = true;
     (void)uv_poll_stop(&c->poll);
     (void)uv_poll_stop(&c->pidfd_wait);
-    queue_drop_all(c);
+    message_drop_all(c);
     c->ops->on_gone(c->data);
 }
 
@@ -217,7 +215,6 @@ int channel_open(uv_loop_t *loop, const char *name, int control, int pidfd,
         return -ENOMEM;
     *c = (struct channel){
         .name = name, .control = control, .pidfd = pidfd, .ops = ops, .data = data};
-    c->last = &c->first;
     r = uv_poll_init(loop, &c->poll, control);
     if (r < 0) {
         free(c);
@@ -259,8 +256,9 @@ void channel_close(struct channel *c)
     if (c == NULL || c->closing)
         return;
     c->closing = true;
-    queue_drop_all(c);
-    c->execs = NULL;
+    message_drop_all(c);
+    while (c->execs != NULL)
+        list_remove(c->execs);
     uv_close((uv_handle_t *)&c->poll, on_handle_closed);
     if (c->handles > 1)
         uv_close((uv_handle_t *)&c->pidfd_wait, on_handle_closed);
@@ -273,16 +271,13 @@ int channel_pidfd(const struct channel *c)
 
 void channel_add(struct channel *c, struct channel_exec *e)
 {
-    e->next = c->execs;
-    c->execs = e;
+    list_add(&c->execs, e);
 }
 
-void channel_remove(struct channel *c, struct channel_exec *e)
+void channel_remove(struct channel_exec *e)
 {
-    struct channel_exec **at = channel_find(c, e->id);
-
-    if (*at == e)
-        *at = e->next;
+    if (e->link != NULL)
+        list_remove(e);
 }
 
 int channel_post(struct channel *c, const struct imsg *msg, const int *fds, int fd_count)
@@ -291,11 +286,11 @@ int channel_post(struct channel *c, const struct imsg *msg, const int *fds, int 
 
     if (c->gone || c->closing)
         return -EPIPE;
-    if (c->first == NULL)
+    if (c->queue.first == NULL)
         r = channel_send(c->control, msg, fds, fd_count);
     if (r != -EAGAIN)
         return r;
-    r = queue_add(c, msg, fds, fd_count);
+    r = message_queue(c, msg, fds, fd_count);
     if (r == 0)
         channel_watch(c);
     return r;

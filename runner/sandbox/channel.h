@@ -12,7 +12,7 @@ struct channel;
 /* Receives init's messages about one exec. Embedded in the exec. Ids are unique in a sandbox. */
 struct channel_exec {
     uint64_t id;
-    struct channel_exec *next;
+    struct channel_exec *next, **link;
     /* Called for each message about this exec; the callee owns fds (ATTACHED). */
     void (*on_message)(struct channel_exec *e, const struct imsg *msg, int *fds, int fd_count);
 };
@@ -42,7 +42,7 @@ void channel_close(struct channel *c);
 int channel_pidfd(const struct channel *c);
 
 void channel_add(struct channel *c, struct channel_exec *e);
-void channel_remove(struct channel *c, struct channel_exec *e);
+void channel_remove(struct channel_exec *e);
 
 enum { CHANNEL_QUEUE_MAX = 256 /* queued messages for an init that does not read */ };
 

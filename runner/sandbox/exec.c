@@ -19,6 +19,7 @@
 
 #include "base/auto.h"
 #include "base/err.h"
+#include "base/list.h"
 #include "base/log.h"
 #include "sandbox/channel.h"
 #include "sandbox/exec-request.h"
@@ -35,12 +36,12 @@ enum {
 
 struct exec {
     struct channel_exec channel_exec;
-    struct sandbox *sandbox; /* a reference */
-    struct exec *next;       /* next exec of the sandbox */
-    unsigned refs;           /* held by each user, and by the process while it lives */
+    struct sandbox *sandbox;   /* a reference */
+    struct exec *next, **link; /* of the sandbox */
+    unsigned refs;             /* held by each user, and by the process while it lives */
     enum exec_state state;
     uint32_t flags; /* enum imsg_flags of its EXEC message */
-    bool keep, in_list, timed_out, lost, attaching;
+    bool keep, timed_out, lost, attaching;
     bool pinged; /* init has not answered yet */
     bool unread; /* init still has its output; the owner, which ends init, gets the event later */
     bool owner_told;   /* the owner has got the exited event */
@@ -77,19 +78,12 @@ static void on_timer_closed(uv_handle_t *h)
 
 static void exec_leave_list(struct exec *e)
 {
-    struct exec **at = &e->sandbox->execs.first;
-
-    if (!e->in_list)
+    if (e->link == NULL)
         return;
-    while (*at != NULL && *at != e)
-        at = &(*at)->next;
-    if (*at == e)
-        *at = e->next;
-    e->in_list = false;
+    list_remove(e);
     if ((e->flags & IMSG_HELPER) == 0)
         e->sandbox->execs.count--;
-    if (e->sandbox->channel != NULL)
-        channel_remove(e->sandbox->channel, &e->channel_exec);
+    channel_remove(&e->channel_exec);
 }
 
 struct exec *exec_ref(struct exec *e)
@@ -645,9 +639,7 @@ static struct exec *exec_new(struct sandbox *s, uint64_t id)
 
 static void exec_join_list(struct exec *e)
 {
-    e->next = e->sandbox->execs.first;
-    e->sandbox->execs.first = e;
-    e->in_list = true;
+    list_add(&e->sandbox->execs.first, e);
     if ((e->flags & IMSG_HELPER) == 0)
         e->sandbox->execs.count++;
     channel_add(e->sandbox->channel, &e->channel_exec);
