@@ -12,6 +12,7 @@
 #include "base/buf.h"
 #include "base/err.h"
 #include "base/file.h"
+#include "base/list.h"
 #include "base/socket.h"
 #include "launch/launcher.h"
 #include "launch/request.h"
@@ -21,13 +22,13 @@ struct pending {
     int client;  /* owned until then; connection of the requesting client, or -1 */
     launch_cb cb;
     void *data;
-    struct pending *next;
+    struct pending *next, **link;
 };
 
 struct launcher_client {
     int sock; /* owned */
     uv_poll_t poll;
-    struct pending *first, **last; /* owned; answered in order */
+    QUEUE(struct pending) pending; /* owned; answered in order */
     struct pending *unsent;        /* first request that the socket had no room for, or NULL */
     unsigned count, max;
     void (*on_gone)(void *data);
@@ -59,14 +60,12 @@ static void reply_no_fds(int fds[LAUNCH_REPLY_FDS_MAX])
 static void pending_answer(struct launcher_client *c, int r, const struct launch_reply *reply,
                            int fds[LAUNCH_REPLY_FDS_MAX], const struct err *err)
 {
-    struct pending *p = c->first;
+    struct pending *p = c->pending.first;
 
-    c->first = p->next;
-    if (c->first == NULL)
-        c->last = &c->first;
-    c->count--;
     if (c->unsent == p) /* when the launcher has died and all are answered */
         c->unsent = p->next;
+    queue_remove(&c->pending, p);
+    c->count--;
     pending_close(p);
     p->cb(p->data, r, reply, fds, err);
     reply_close_fds(fds);
@@ -80,7 +79,7 @@ static void pending_answer_all(struct launcher_client *c, int r, const char *why
 
     reply_no_fds(fds);
     (void)err_set(&err, r, "%s", why);
-    while (c->first != NULL)
+    while (c->pending.first != NULL)
         pending_answer(c, r, NULL, fds, &err);
 }
 
@@ -160,7 +159,7 @@ static void client_read_all(struct launcher_client *c)
 
         if (r == -EAGAIN)
             return;
-        if (r <= 0 || c->first == NULL) {
+        if (r <= 0 || c->pending.first == NULL) {
             reply_close_fds(fds);
             client_lost(c);
             return;
@@ -217,7 +216,6 @@ int launcher_client_new(uv_loop_t *loop, int sock, unsigned max_pending,
         return -ENOMEM;
     c->sock = sock;
     c->max = max_pending;
-    c->last = &c->first;
     c->on_gone = on_gone;
     c->data = data;
     r = uv_poll_init(loop, &c->poll, sock);
@@ -295,8 +293,7 @@ static int client_enqueue(struct launcher_client *c, const struct buf *request, 
             return err_set(err, -EPIPE, "the launcher is gone");
         return err_errno(err, r, "send to the launcher");
     }
-    *c->last = p;
-    c->last = &p->next;
+    queue_add(&c->pending, p);
     c->count++;
     if (!waits)
         pending_close(p);
