@@ -6,6 +6,7 @@
 #include <string.h>
 
 #include "base/clock.h"
+#include "base/list.h"
 
 struct events {
     struct event ring[EVENTS_MAX];
@@ -78,8 +79,7 @@ bool events_subscribe(struct events *e, struct events_reader *r, uint64_t since)
 {
     uint64_t oldest = e->next - e->first > EVENTS_MAX ? e->next - EVENTS_MAX : e->first;
 
-    r->next = e->readers;
-    e->readers = r;
+    list_add(&e->readers, r);
     if (since == 0)
         return false;
     /*
@@ -93,12 +93,8 @@ bool events_subscribe(struct events *e, struct events_reader *r, uint64_t since)
     return since + 1 < oldest;
 }
 
-void events_unsubscribe(struct events *e, struct events_reader *r)
+void events_unsubscribe(struct events_reader *r)
 {
-    struct events_reader **at = &e->readers;
-
-    while (*at != NULL && *at != r)
-        at = &(*at)->next;
-    if (*at != NULL)
-        *at = r->next;
+    if (r->link != NULL)
+        list_remove(r);
 }

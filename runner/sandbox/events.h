@@ -21,7 +21,7 @@ struct event {
 
 struct events_reader {
     void (*on_event)(struct events_reader *r, const struct event *e);
-    struct events_reader *next;
+    struct events_reader *next, **link;
 };
 
 /* All types of events, NULL-terminated. */
@@ -38,4 +38,4 @@ void events_emit(struct events *e, const char *type, const char *sandbox, const 
  * Returns true if events since then may have been dropped.
  */
 bool events_subscribe(struct events *e, struct events_reader *r, uint64_t since);
-void events_unsubscribe(struct events *e, struct events_reader *r);
+void events_unsubscribe(struct events_reader *r);

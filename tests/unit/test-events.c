@@ -23,7 +23,7 @@ static bool subscribe(struct events *e, struct seen *s, uint64_t since)
 
     *s = (struct seen){.reader = {.on_event = on_event}};
     gap = events_subscribe(e, &s->reader, since);
-    events_unsubscribe(e, &s->reader);
+    events_unsubscribe(&s->reader);
     return gap;
 }
 

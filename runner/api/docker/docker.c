@@ -59,7 +59,7 @@ void docker_done(struct native *native)
 
     if (d == NULL)
         return;
-    events_unsubscribe(supervisor_events(native->config.supervisor), &d->reader);
+    events_unsubscribe(&d->reader);
     docker_execs_free(d->execs);
     free(d);
 }

@@ -99,7 +99,7 @@ static void stream_end(struct docker_event_stream *st)
         return;
     st->dead = true;
     if (st->subscribed)
-        events_unsubscribe(supervisor_events(st->native->config.supervisor), &st->reader);
+        events_unsubscribe(&st->reader);
     api_watcher_drop(st->native);
     uv_close((uv_handle_t *)&st->timer, on_timer_closed);
 }

@@ -61,7 +61,7 @@ struct api_event_stream {
 static void stream_end(struct api_event_stream *st)
 {
     if (st->subscribed)
-        events_unsubscribe(supervisor_events(st->native->config.supervisor), &st->reader);
+        events_unsubscribe(&st->reader);
     api_watcher_drop(st->native);
     sse_close(st->sse);
     free(st);
