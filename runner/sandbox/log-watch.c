@@ -6,6 +6,7 @@
 #include <unistd.h>
 
 #include "base/auto.h"
+#include "base/list.h"
 
 struct log_watch {
     uv_loop_t *loop; /* borrowed */
@@ -111,21 +112,16 @@ int log_watch_start(struct log_watch *lw, struct log_watched *w,
             (void)inotify_rm_watch(lw->fd, w->wds[i]);
         return r;
     }
-    w->next = lw->first;
-    lw->first = w;
+    list_add(&lw->first, w);
     w->active = true;
     return 0;
 }
 
 void log_watch_stop(struct log_watch *lw, struct log_watched *w)
 {
-    struct log_watched **at = &lw->first;
-
     if (!w->active)
         return;
-    while (*at != w)
-        at = &(*at)->next;
-    *at = w->next;
+    list_remove(w);
     if (lw->at == w)
         lw->at = w->next;
     for (int i = 0; i < LOG_WATCH_FILES; i++)

@@ -16,7 +16,7 @@ enum { LOG_WATCH_FILES = 4 };
 struct log_watched {
     void (*on_change)(struct log_watched *w); /* from the loop; may stop any watcher */
     int wds[LOG_WATCH_FILES];
-    struct log_watched *next;
+    struct log_watched *next, **link;
     bool active;
 };
 

@@ -8,6 +8,7 @@
 #include "base/auto.h"
 #include "base/buf.h"
 #include "base/err.h"
+#include "base/list.h"
 #include "base/log.h"
 #include "launch/request.h"
 #include "sandbox/events.h"
@@ -20,7 +21,7 @@ enum { RETRY_MS = 50, RETRIES_MAX = 200 };
 
 struct orphan {
     struct supervisor *sup; /* borrowed */
-    struct orphan *next;
+    struct orphan *next, **link;
     char id[LAUNCH_ID_MAX + 1];
     char *name; /* owned, or NULL */
     unsigned tries;
@@ -69,11 +70,7 @@ static void on_timer_closed(uv_handle_t *h)
 
 static void orphan_done(struct orphan *l)
 {
-    struct orphan **at = &l->sup->orphans;
-
-    while (*at != l)
-        at = &(*at)->next;
-    *at = l->next;
+    list_remove(l);
     uv_close((uv_handle_t *)&l->retry, on_timer_closed);
 }
 
@@ -152,8 +149,7 @@ void orphans_add(struct supervisor *sup, const char *id, const char *name)
     (void)snprintf(l->id, sizeof(l->id), "%s", id);
     (void)uv_timer_init(sup->loop, &l->retry);
     l->retry.data = l;
-    l->next = sup->orphans;
-    sup->orphans = l;
+    list_add(&sup->orphans, l);
     /* From the loop, after all of the disk has been read. */
     (void)uv_timer_start(&l->retry, on_leftover_retry, 0, 0);
 }
