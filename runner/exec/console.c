@@ -16,6 +16,7 @@
 #include "base/auto.h"
 #include "base/clock.h"
 #include "base/err.h"
+#include "base/list.h"
 #include "base/log.h"
 #include "exec/exec-io.h"
 #include "sandbox/exec.h"
@@ -321,24 +322,18 @@ int console_watch(struct sandbox *s, struct console_watcher *w, struct err *err)
         return err->code;
     sandbox_ref(s);
     w->sandbox = s;
-    w->next = c->watchers;
-    c->watchers = w;
+    list_add(&c->watchers, w);
     return 0;
 }
 
 void console_unwatch(struct console_watcher *w)
 {
-    struct console_watcher **at;
     struct console *c;
 
     if (w->sandbox == NULL)
         return;
     c = w->sandbox->parts.console;
-    at = &c->watchers;
-    while (*at != NULL && *at != w)
-        at = &(*at)->next;
-    if (*at == w)
-        *at = w->next;
+    list_remove(w);
     if (c->next_watcher == w)
         c->next_watcher = w->next;
     sandbox_unref(take(w->sandbox));
@@ -368,26 +363,19 @@ int console_attach(struct sandbox *s, struct console_client *client, struct err 
     sandbox_ref(s);
     client->sandbox = s;
     client->paused = false;
-    client->next = c->clients;
-    c->clients = client;
+    list_add(&c->clients, client);
     return 0;
 }
 
 void console_detach(struct console_client *client)
 {
     struct sandbox *s = take(client->sandbox);
-    struct console_client **at;
     struct console *c;
 
     if (s == NULL)
         return;
     c = s->parts.console;
-    at = &c->clients;
-    while (*at != NULL && *at != client)
-        at = &(*at)->next;
-    if (*at == client)
-        *at = client->next;
-    client->next = NULL;
+    list_remove(client);
     if (c->io != NULL && client->paused && !console_any_paused(c))
         exec_io_resume(c->io);
     client->paused = false;

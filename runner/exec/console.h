@@ -34,7 +34,7 @@ struct console_client {
     void (*ended)(struct console_client *c);
     /* The console's own. */
     struct sandbox *sandbox; /* a reference while it is attached */
-    struct console_client *next;
+    struct console_client *next, **link;
     bool paused;
 };
 
@@ -69,7 +69,7 @@ struct console_watcher {
     /* Records were added, or the run ended (console_is_over). It may unwatch itself. */
     void (*on_change)(struct console_watcher *w);
     struct sandbox *sandbox; /* a reference while it watches */
-    struct console_watcher *next;
+    struct console_watcher *next, **link;
 };
 int console_watch(struct sandbox *s, struct console_watcher *w, struct err *err);
 /* Idempotent. */

@@ -12,6 +12,7 @@
 #include "base/auto.h"
 #include "base/clock.h"
 #include "base/err.h"
+#include "base/list.h"
 #include "base/log.h"
 #include "sandbox/exec.h"
 #include "sandbox/log-watch.h"
@@ -23,7 +24,7 @@
 struct process {
     struct log_watched watched; /* first: found by its address */
     struct sandbox *sandbox;    /* borrowed: it owns us */
-    struct process *next;
+    struct process *next, **link;
     char id[PROCESS_ID_MAX + 1];
     char **argv;       /* owned */
     struct exec *exec; /* owned reference while it is known to init */
@@ -163,20 +164,15 @@ int process_watch(struct process *p, struct process_watcher *w, struct err *err)
 
     if (r < 0)
         return r;
-    w->next = p->watchers;
-    p->watchers = w;
+    list_add(&p->watchers, w);
     return 0;
 }
 
 void process_unwatch(struct process *p, struct process_watcher *w)
 {
-    struct process_watcher **at = &p->watchers;
-
-    while (*at != NULL && *at != w)
-        at = &(*at)->next;
-    if (*at == NULL)
+    if (w->link == NULL)
         return;
-    *at = w->next;
+    list_remove(w);
     if (p->next_told == w)
         p->next_told = w->next;
     if (p->watchers == NULL)
@@ -197,12 +193,11 @@ static void process_free(struct process *p)
 
 static void process_drop(struct process *p)
 {
-    struct process_watcher *w = p->watchers, *next;
+    struct process_watcher *w;
 
     process_stop_watching(p);
-    p->watchers = NULL;
-    for (; w != NULL; w = next) {
-        next = w->next;
+    while ((w = p->watchers) != NULL) {
+        list_remove(w);
         (void)w->on_change(w, NULL);
     }
     if (p->exec != NULL) {
@@ -218,23 +213,19 @@ void process_free_all(struct sandbox *s)
     if (s->parts.processes.main_log != NULL)
         process_drop(take(s->parts.processes.main_log));
     while (s->parts.processes.first != NULL) {
-        struct process *next = s->parts.processes.first->next;
+        struct process *p = s->parts.processes.first;
 
-        process_drop(s->parts.processes.first);
-        s->parts.processes.first = next;
+        list_remove(p);
+        process_drop(p);
     }
 }
 
 static void process_unlink(struct process *p)
 {
-    struct process **at = &p->sandbox->parts.processes.first;
-
-    while (*at != NULL && *at != p)
-        at = &(*at)->next;
-    if (*at == p) {
-        *at = p->next;
-        p->sandbox->parts.processes.count--;
-    }
+    if (p->link == NULL)
+        return;
+    list_remove(p);
+    p->sandbox->parts.processes.count--;
 }
 
 static void process_answer_start(struct process *p, int r, const struct err *err)
@@ -420,8 +411,7 @@ int process_start(struct sandbox *s, const char *id, const struct exec_options *
     }
     p->cb = cb;
     p->data = data;
-    p->next = s->parts.processes.first;
-    s->parts.processes.first = p;
+    list_add(&s->parts.processes.first, p);
     s->parts.processes.count++;
     sandbox_touch(s);
     *ret = p;
@@ -588,8 +578,7 @@ static void process_load_one(void *data, const char *name, json_t *record)
         process_free(p);
         return;
     }
-    p->next = s->parts.processes.first;
-    s->parts.processes.first = p;
+    list_add(&s->parts.processes.first, p);
     s->parts.processes.count++;
 
     e = exec_find(s, p->exec_id);

@@ -86,7 +86,7 @@ enum process_watched { PROCESS_KEPT = 0, PROCESS_DELETED };
  */
 struct process_watcher {
     enum process_watched (*on_change)(struct process_watcher *w, struct process *p);
-    struct process_watcher *next;
+    struct process_watcher *next, **link;
 };
 int process_watch(struct process *p, struct process_watcher *w, struct err *err);
 void process_unwatch(struct process *p, struct process_watcher *w);
