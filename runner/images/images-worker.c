@@ -12,6 +12,7 @@
 
 #include "base/auto.h"
 #include "base/buf.h"
+#include "base/list.h"
 #include "images/images-internal.h"
 #include "launch/launcher.h"
 #include "sandbox/launcher-client.h"
@@ -37,18 +38,15 @@ struct image_worker {
     bool dropped, ended;
     const struct image_worker_events *events;
     void *data;
-    struct image_worker *next, **at;
+    struct image_worker *next, **link;
 };
 
 static void worker_free(struct image_worker *w)
 {
     struct images *im = w->im;
 
-    if (w->at != NULL) {
-        *w->at = w->next;
-        if (w->next != NULL)
-            w->next->at = w->at;
-    }
+    if (w->link != NULL)
+        list_remove(w);
     if (w->fd >= 0)
         (void)close(w->fd);
     if (w->pidfd >= 0)
@@ -303,11 +301,7 @@ int image_worker_start(struct images *im, struct image_work *work,
         return r;
     }
     w->launching = true;
-    w->next = im->workers;
-    w->at = &im->workers;
-    if (w->next != NULL)
-        w->next->at = &w->next;
-    im->workers = w;
+    list_add(&im->workers, w);
     *ret = w;
     return 0;
 }

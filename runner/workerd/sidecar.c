@@ -12,6 +12,7 @@
 #include "base/auto.h"
 #include "base/buf.h"
 #include "base/err.h"
+#include "base/list.h"
 #include "base/log.h"
 #include "egress/egress-internal.h"
 #include "gateway/connect.h"
@@ -89,9 +90,7 @@ static void ingress_free(struct ingress *i)
     if (i->fd >= 0)
         (void)close(i->fd);
     buf_done(&i->body);
-    *i->link = i->next;
-    if (i->next != NULL)
-        i->next->link = i->link;
+    list_remove(i);
     i->sidecar->count--;
     free(i);
 }
@@ -412,11 +411,7 @@ static void on_client(void *data, int fd, const struct sockaddr *peer)
     relay_tune(fd);
     i->sidecar = c;
     i->fd = fd;
-    i->next = c->clients;
-    i->link = &c->clients;
-    if (i->next != NULL)
-        i->next->link = &i->next;
-    c->clients = i;
+    list_add(&c->clients, i);
     c->count++;
     deadline_set(evloop_of(c), &i->clock, INGRESS_MS, on_late);
 }
