@@ -294,7 +294,7 @@ static int layer_write_info(int dir_fd, int64_t bytes)
 
 int launcher_layer_commit(struct launcher *l, const struct launch_request *q, struct err *err)
 {
-    struct work **at = work_find(l, q->id), *w = *at;
+    struct work *w = work_find(l, q->id);
     const char *name = q->image_layers[0];
     char tmp[TMP_NAME_MAX];
     int r;
@@ -316,25 +316,25 @@ int launcher_layer_commit(struct launcher *l, const struct launch_request *q, st
         renameat2(l->image_layers_fd, tmp, l->image_layers_fd, name, RENAME_NOREPLACE) < 0)
         r = err_errno(err, -errno, "name layer %s", name);
     if (r < 0) {
-        work_end(l, at);
+        work_end(l, w);
         layer_remove_aside(l, tmp);
         return r;
     }
     /* if that fails, the layer is valid until the host reboots */
     (void)layer_fork_work(l, w->dir_fd, name, layer_sync);
-    work_end(l, at);
+    work_end(l, w);
     return 0;
 }
 
 int launcher_layer_drop(struct launcher *l, const char *id, struct err *err)
 {
-    struct work **at = work_find(l, id);
+    struct work *w = work_find(l, id);
     bool layer;
 
-    if (*at == NULL)
+    if (w == NULL)
         return err_set(err, -ENOENT, "no worker %s", id);
-    layer = (*at)->kind == LAUNCH_WORK_LAYER;
-    work_end(l, at);
+    layer = w->kind == LAUNCH_WORK_LAYER;
+    work_end(l, w);
     if (layer)
         layer_discard(l, id);
     return 0;

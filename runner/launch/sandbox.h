@@ -100,7 +100,7 @@ struct work {
     pid_t watcher; /* the process that counts written bytes; 0: none, or reaped */
     pid_t marker;  /* the process that marks opaque directories (layers.c); 0: none, or reaped */
     bool marked;   /* opaque directories are marked */
-    struct work *next;
+    struct work *next, **link;
 };
 
 /* A process that copies files into a volume (volume-fill.c). */
@@ -325,9 +325,9 @@ void layer_discard(struct launcher *l, const char *id);
 
 /* worker.c */
 void works_free(struct launcher *l);
-struct work **work_find(struct launcher *l, const char *id);
-/* Kills and reaps the worker and frees all that is held for it. *at is then the next worker. */
-void work_end(struct launcher *l, struct work **at);
+struct work *work_find(struct launcher *l, const char *id);
+/* Kills and reaps the worker and frees all that is held for it. */
+void work_end(struct launcher *l, struct work *w);
 /* The exit of a worker that has sent its last message. -EAGAIN: not exited yet, call again. */
 int work_over(struct work *w, struct err *err);
 

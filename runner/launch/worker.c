@@ -29,6 +29,7 @@
 #include "base/dir.h"
 #include "base/err.h"
 #include "base/file.h"
+#include "base/list.h"
 #include "image/worker-proto.h"
 #include "launch/launcher.h"
 #include "launch/sandbox.h"
@@ -49,13 +50,13 @@ enum {
 
 /* ---- registered workers ---- */
 
-struct work **work_find(struct launcher *l, const char *id)
+struct work *work_find(struct launcher *l, const char *id)
 {
-    struct work **at = &l->works;
+    struct work *w = l->works;
 
-    while (*at != NULL && strcmp((*at)->id, id) != 0)
-        at = &(*at)->next;
-    return at;
+    while (w != NULL && strcmp(w->id, id) != 0)
+        w = w->next;
+    return w;
 }
 
 static bool work_has_exited(struct work *w, int timeout_ms)
@@ -112,12 +113,10 @@ static void work_close(struct launcher *l, struct work *w)
     free(w);
 }
 
-void work_end(struct launcher *l, struct work **at)
+void work_end(struct launcher *l, struct work *w)
 {
-    struct work *w = *at;
-
     (void)work_wait(w, NULL);
-    *at = w->next;
+    list_remove(w);
     l->work_count--;
     work_close(l, w);
 }
@@ -125,11 +124,11 @@ void work_end(struct launcher *l, struct work **at)
 /* Workers without a layer only need to be reaped. */
 static void works_reap(struct launcher *l)
 {
-    for (struct work **at = &l->works; *at != NULL;)
-        if ((*at)->kind != LAUNCH_WORK_LAYER && work_has_exited(*at, 0))
-            work_end(l, at);
-        else
-            at = &(*at)->next;
+    for (struct work *w = l->works, *next; w != NULL; w = next) {
+        next = w->next;
+        if (w->kind != LAUNCH_WORK_LAYER && work_has_exited(w, 0))
+            work_end(l, w);
+    }
 }
 
 void works_free(struct launcher *l)
@@ -139,7 +138,7 @@ void works_free(struct launcher *l)
         char id[LAUNCH_ID_MAX + 1];
 
         (void)snprintf(id, sizeof(id), "%s", l->works->id);
-        work_end(l, &l->works);
+        work_end(l, l->works);
         if (layer)
             layer_discard(l, id);
     }
@@ -588,7 +587,7 @@ int launcher_worker(struct launcher *l, const struct launch_request *q, struct l
     if (l->worker_exe < 0)
         return err_set(err, -EOPNOTSUPP, "worker: there is no program for it");
     works_reap(l);
-    if (*work_find(l, q->id) != NULL)
+    if (work_find(l, q->id) != NULL)
         return err_set(err, -EEXIST, "worker %s exists", q->id);
     if (l->work_count == WORKS_MAX)
         return err_set(err, -EAGAIN, "there are %d workers already", WORKS_MAX);
@@ -619,8 +618,7 @@ int launcher_worker(struct launcher *l, const struct launch_request *q, struct l
             layer_discard(l, q->id);
         return r;
     }
-    st.work->next = l->works;
-    l->works = st.work;
+    list_add(&l->works, st.work);
     l->work_count++;
     return 0;
 }

@@ -258,7 +258,7 @@ TEST(more_opaque_directories_than_are_marked_at_once)
     LAB(lab);
     CHECK_INT(start(&lab, "w", LAUNCH_WORK_LAYER, NULL, &w, &err), 0);
     CHECK_INT(unpack(&w), 0);
-    work = *work_find(lab.l, "w");
+    work = work_find(lab.l, "w");
     for (int i = 0; i < 4096; i++)
         CHECK_INT(pwrite(work->opaque_fd, "usr", 4, (off_t)i * 4), 4);
     CHECK_INT(launcher_layer_commit(lab.l, &q, &err), -EAGAIN);
@@ -300,7 +300,7 @@ TEST(opaque_directories_that_lead_outside)
 
         CHECK_INT(start(&lab, "one", LAUNCH_WORK_LAYER, NULL, &w, &err), 0);
         CHECK_INT(unpack(&w), 0);
-        work = *work_find(lab.l, "one");
+        work = work_find(lab.l, "one");
         CHECK(work != NULL);
         CHECK_INT(ftruncate(work->opaque_fd, 0), 0);
         CHECK_INT(pwrite(work->opaque_fd, rows[i].list, rows[i].len, 0), rows[i].len);

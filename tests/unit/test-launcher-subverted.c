@@ -308,7 +308,7 @@ TEST(its_cgroup)
         SKIP("this host has no controllers");
     }
     CHECK_INT(start(&lab, LAUNCH_WORK_LAYER, NULL, &w, &err), 0);
-    work = *work_find(lab.l, "one");
+    work = work_find(lab.l, "one");
     CHECK(work != NULL && work->cgroup != NULL);
     (void)snprintf(name, sizeof(name), "%s", work->cgroup_name);
     CHECK_INT(strncmp(name, "worker-", 7), 0);
@@ -344,7 +344,7 @@ TEST(cgroups_of_killed_launchers)
         SKIP("this host has no cgroups");
     }
     CHECK_INT(start(&lab, LAUNCH_WORK_STREAM, NULL, &w, &err), 0);
-    (void)snprintf(mine, sizeof(mine), "%s", (*work_find(lab.l, "one"))->cgroup_name);
+    (void)snprintf(mine, sizeof(mine), "%s", work_find(lab.l, "one")->cgroup_name);
     end = strrchr(mine, '-');
     (void)strcpy(end, "-dead");
     CHECK_INT(launcher_layer_drop(lab.l, "one", &err), 0);
