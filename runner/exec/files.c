@@ -10,6 +10,7 @@
 #include "base/auto.h"
 #include "base/buf.h"
 #include "base/err.h"
+#include "base/list.h"
 #include "proto/file-msg.h"
 #include "sandbox/exec.h"
 #include "sandbox/sandbox-internal.h"
@@ -26,8 +27,8 @@ enum op_state { OP_QUEUED = 1, OP_INIT, OP_RUNNING, OP_OVER };
 enum { IN = 0, OUT, ERR, STREAMS };
 
 struct file_op {
-    struct sandbox *sandbox; /* a reference */
-    struct file_op *next;    /* in its queue */
+    struct sandbox *sandbox;      /* a reference */
+    struct file_op *next, **link; /* in its queue */
     enum op_state state;
     struct file_request request;
     char *argv[ARGS_MAX + 1]; /* owned */
@@ -121,11 +122,7 @@ static void op_over(struct file_op *op)
 
 static void op_leave_queue(struct file_op *op)
 {
-    struct file_op **at = &op->sandbox->parts.files.queue;
-
-    while (*at != op)
-        at = &(*at)->next;
-    *at = op->next;
+    queue_remove(&op->sandbox->parts.files.queue, op);
     op->sandbox->parts.files.waiting--;
 }
 
@@ -480,9 +477,9 @@ static int op_begin(struct file_op *op, struct err *err)
  * within file_op_start. */
 static void op_start_next(struct sandbox *s)
 {
-    while (s->parts.files.queue != NULL &&
+    while (s->parts.files.queue.first != NULL &&
            s->parts.files.running < supervisor_limits(s->sup)->file_operations) {
-        struct file_op *op = s->parts.files.queue;
+        struct file_op *op = s->parts.files.queue.first;
         struct err err = ERR_NONE;
 
         op_leave_queue(op);
@@ -493,11 +490,7 @@ static void op_start_next(struct sandbox *s)
 
 static void op_enqueue(struct file_op *op)
 {
-    struct file_op **at = &op->sandbox->parts.files.queue;
-
-    while (*at != NULL)
-        at = &(*at)->next;
-    *at = op;
+    queue_add(&op->sandbox->parts.files.queue, op);
     op->sandbox->parts.files.waiting++;
     op->state = OP_QUEUED;
 }

@@ -4,6 +4,7 @@
 
 #include <uv.h>
 
+#include "base/list.h"
 #include "launch/request.h"
 #include "policy/net-setup.h"
 #include "sandbox/launcher-client.h"
@@ -144,7 +145,7 @@ struct sandbox_part_data {
     } ports;
     struct {
         unsigned running;
-        struct file_op *queue; /* operations that wait; each holds a reference */
+        QUEUE(struct file_op) queue; /* operations that wait; each holds a reference */
         unsigned waiting;
     } files;
     struct {
