@@ -84,7 +84,8 @@ bool evloop_crowded(const struct evloop *p)
 
 static int epoll_control(struct evloop *p, int op, struct fd_watch *w, int fd, uint32_t events)
 {
-    struct epoll_event ev = {.events = events | EPOLLIN | EPOLLRDHUP | EPOLLET, .data.ptr = w};
+    struct epoll_event ev = {.events = events | EPOLLIN | EPOLLPRI | EPOLLRDHUP | EPOLLET,
+                             .data.ptr = w};
 
     return epoll_ctl(p->epoll, op, fd, &ev) < 0 ? -errno : 0;
 }
@@ -265,7 +266,7 @@ int evloop_new(uv_loop_t *loop, struct evloop **ret, struct err *err)
     int r;
 
     if (p == NULL)
-        return err_errno(err, -ENOMEM, "sockets of the gateway");
+        return err_errno(err, -ENOMEM, "an event loop of sockets");
     p->loop = loop;
     p->epoll = epoll_create1(EPOLL_CLOEXEC);
     r = p->epoll < 0 ? -errno : uv_poll_init(loop, &p->poll, p->epoll);
@@ -273,7 +274,7 @@ int evloop_new(uv_loop_t *loop, struct evloop **ret, struct err *err)
         if (p->epoll >= 0)
             (void)close(p->epoll);
         free(p);
-        return err_errno(err, r, "sockets of the gateway");
+        return err_errno(err, r, "an event loop of sockets");
     }
     (void)uv_timer_init(loop, &p->timer); /* never fails */
     (void)uv_idle_init(loop, &p->idle);
@@ -282,7 +283,7 @@ int evloop_new(uv_loop_t *loop, struct evloop **ret, struct err *err)
     r = uv_poll_start(&p->poll, UV_READABLE, on_epoll_ready);
     if (r < 0) {
         evloop_close(p);
-        return err_errno(err, r, "sockets of the gateway");
+        return err_errno(err, r, "an event loop of sockets");
     }
     *ret = p;
     return 0;

@@ -33,8 +33,8 @@ struct fd_watch {
     struct fd_watch *next, **link; /* in the poller's queue for watch_again */
 };
 
-/* Watches fd for input and output; readiness that already exists is reported soon, from the
- * loop. 0 or a negative errno. */
+/* Watches fd for input, urgent data and output; readiness that already exists is reported soon,
+ * from the loop. 0 or a negative errno. */
 int watch_add(struct evloop *p, struct fd_watch *w, int fd, watch_fn *on_event);
 /* Like watch_add, but EPOLLOUT is reported only after watch_output: an owner that writes until
  * EAGAIN is not woken each time its peer reads. */

@@ -1,8 +1,10 @@
 #include <assert.h>
 #include <errno.h>
 #include <poll.h>
+#include <stddef.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/epoll.h>
 #include <sys/socket.h>
 
 #include "base/auto.h"
@@ -21,7 +23,12 @@
 
 /* ---- states ---- */
 
-static void on_conn_timeout(uv_timer_t *t);
+static void on_conn_timeout(struct deadline *d);
+
+static void conn_set_clock(struct http_conn *c, unsigned ms)
+{
+    deadline_set(c->server->evloop, &c->clock, ms, on_conn_timeout);
+}
 
 static void conn_enter(struct http_conn *c, enum conn_state to)
 {
@@ -45,24 +52,16 @@ static void conn_enter(struct http_conn *c, enum conn_state to)
     c->state = to;
     if (to == CONN_CLOSED)
         return;
-    (void)uv_timer_stop(&c->timer);
+    deadline_clear(&c->clock);
     if (clocks[to] > 0)
-        (void)uv_timer_start(&c->timer, on_conn_timeout, clocks[to], 0);
+        conn_set_clock(c, clocks[to]);
 }
 
 static void conn_free_if_done(struct http_conn *c)
 {
-    if (c->state != CONN_CLOSED || c->handles > 0 || c->req != NULL || c->kicked || c->busy > 0)
+    if (c->state != CONN_CLOSED || c->req != NULL || c->busy > 0)
         return;
     conn_free(c);
-}
-
-static void on_handle_closed(uv_handle_t *h)
-{
-    struct http_conn *c = h->data;
-
-    c->handles--;
-    conn_free_if_done(c);
 }
 
 static void conn_drop_request(struct http_conn *c)
@@ -79,8 +78,8 @@ static void conn_tear_down(struct http_conn *c)
     if (c->state != CONN_CLOSED) {
         conn_enter(c, CONN_CLOSED);
         out_release(c);
-        uv_close((uv_handle_t *)&c->poll, on_handle_closed);
-        uv_close((uv_handle_t *)&c->timer, on_handle_closed);
+        watch_remove(&c->watch);
+        deadline_clear(&c->clock);
         if (c->fd >= 0) /* -1 after conn_detach */
             (void)close(take_fd(&c->fd));
         bytes_done(&c->in);
@@ -130,19 +129,13 @@ static void conn_set_body_clock(struct http_conn *c, bool reading)
 {
     assert(c->req != NULL);
     if (!reading || c->req->body_done)
-        (void)uv_timer_stop(&c->timer);
-    else if (!uv_is_active((uv_handle_t *)&c->timer))
-        (void)uv_timer_start(&c->timer, on_conn_timeout, c->server->config.body_ms, 0);
+        deadline_clear(&c->clock);
+    else if (c->clock.link == NULL)
+        conn_set_clock(c, c->server->config.body_ms);
 }
-
-static void on_conn_poll(uv_poll_t *h, int status, int events);
 
 void conn_watch(struct http_conn *c)
 {
-    /* UV_PRIORITIZED is always requested. libuv reports a hang-up as whatever events were
-     * requested, so this is how a gone client is noticed while nothing is to be read. It also
-     * stands for urgent data, which HTTP does not have. Both end the connection. */
-    int events = UV_PRIORITIZED;
     bool reading;
 
     if (c->state == CONN_CLOSED)
@@ -150,25 +143,19 @@ void conn_watch(struct http_conn *c)
     reading = conn_wants_read(c);
     if (c->state == CONN_HANDLE)
         conn_set_body_clock(c, reading);
-    if (reading)
-        events |= UV_READABLE;
-    if (bytes_left(&c->out) > 0 && !c->head_unread)
-        events |= UV_WRITABLE;
-    if (events == c->events)
+    if (reading && c->readable)
+        watch_again(&c->watch);
+    if (bytes_left(&c->out) == 0 || c->head_unread || c->out_awaited)
         return;
-    c->events = events;
-    if (uv_poll_start(&c->poll, events, on_conn_poll) < 0)
+    c->out_awaited = true;
+    if (watch_output(&c->watch) < 0)
         conn_break(c);
 }
 
 void conn_kick(struct http_conn *c)
 {
-    if (c->busy > 0 || c->kicked)
-        return;
-    c->kicked = true;
-    c->kick_next = c->server->kicked;
-    c->server->kicked = c;
-    server_kick(c->server);
+    if (c->busy == 0)
+        watch_again(&c->watch);
 }
 
 void conn_break(struct http_conn *c)
@@ -219,6 +206,8 @@ static void conn_read(struct http_conn *c)
     do
         n = recv(c->fd, c->in.data + c->in.len, size, MSG_DONTWAIT);
     while (n < 0 && errno == EINTR);
+    /* Less than asked for: the socket is empty, and what comes next is announced. */
+    c->readable = n == (ssize_t)size || (n > 0 && c->half_closed);
     if (n > 0)
         c->in.len += (size_t)n;
     else if (n == 0)
@@ -226,7 +215,7 @@ static void conn_read(struct http_conn *c)
     else if (errno != EAGAIN)
         conn_break(c);
     if (c->state == CONN_HANDLE)
-        (void)uv_timer_stop(&c->timer); /* conn_watch restarts it */
+        deadline_clear(&c->clock); /* conn_watch restarts it */
 }
 
 /* ---- from head to handler ---- */
@@ -329,7 +318,7 @@ static bool conn_wait_for_head(struct http_conn *c)
         conn_break(c);
     } else if (left > 0 && !c->head_clock) {
         c->head_clock = true;
-        (void)uv_timer_start(&c->timer, on_conn_timeout, c->server->config.head_ms, 0);
+        conn_set_clock(c, c->server->config.head_ms);
     }
     return false;
 }
@@ -537,14 +526,12 @@ void conn_run(struct http_conn *c)
     conn_free_if_done(c);
 }
 
-/* uv_poll_stop is called at once: libuv tracks fds by number, and the number may soon be reused.
- * No handler is called, as the request has ended. */
+/* No handler is called, as the request has ended. */
 int conn_detach(struct http_conn *c)
 {
     int fd = take_fd(&c->fd);
 
-    (void)uv_poll_stop(&c->poll);
-    c->events = 0;
+    watch_remove(&c->watch);
     c->req->ended = true;
     c->broken = true;
     if (c->busy == 0)
@@ -575,24 +562,31 @@ void conn_settle(struct http_conn *c)
 
 /* ---- callbacks of the loop ---- */
 
-static void on_conn_poll(uv_poll_t *h, int status, int events)
+static void on_conn_event(struct fd_watch *w, unsigned events)
 {
-    struct http_conn *c = h->data;
+    struct http_conn *c = (struct http_conn *)(void *)w;
 
     c->busy++;
-    if (status < 0 || (events & UV_PRIORITIZED) != 0)
+    /* Urgent data, which HTTP does not have, ends the connection, too. */
+    if ((events & (EPOLLHUP | EPOLLERR | EPOLLPRI)) != 0)
         conn_break(c);
-    if (!c->broken && (events & UV_WRITABLE) != 0 && out_flush(c) && c->state == CONN_FINISH)
-        (void)uv_timer_start(&c->timer, on_conn_timeout, c->write_ms, 0);
-    if (!c->broken && (events & UV_READABLE) != 0)
+    c->readable = c->readable || (events & (EPOLLIN | EPOLLRDHUP)) != 0;
+    c->half_closed = c->half_closed || (events & EPOLLRDHUP) != 0;
+    if ((events & EPOLLOUT) != 0) {
+        c->out_awaited = false;
+        if (!c->broken && !c->head_unread && out_flush(c) && c->state == CONN_FINISH)
+            conn_set_clock(c, c->write_ms);
+    }
+    if (!c->broken && c->readable && conn_wants_read(c))
         conn_read(c);
     c->busy--;
     conn_run(c);
 }
 
-static void on_conn_timeout(uv_timer_t *t)
+static void on_conn_timeout(struct deadline *d)
 {
-    struct http_conn *c = t->data;
+    struct http_conn *c =
+        (struct http_conn *)(void *)((char *)d - offsetof(struct http_conn, clock));
 
     c->busy++;
     if (c->state == CONN_HEAD && c->head_clock)
@@ -621,21 +615,11 @@ void conn_shut_down(struct http_conn *c, bool force)
 
 int conn_start(struct http_conn *c)
 {
-    struct http_server *s = c->server;
-    int r;
+    int r = watch_add_input(c->server->evloop, &c->watch, c->fd, on_conn_event);
 
-    r = uv_timer_init(s->loop, &c->timer);
-    if (r < 0)
-        return r;
-    c->timer.data = c;
-    c->handles++;
-    r = uv_poll_init_socket(s->loop, &c->poll, c->fd);
-    if (r < 0)
-        return r;
-    c->poll.data = c;
-    c->handles++;
-    (void)uv_timer_start(&c->timer, on_conn_timeout, s->config.idle_ms, 0);
-    return 0;
+    if (r == 0)
+        conn_set_clock(c, c->server->config.idle_ms);
+    return r;
 }
 
 bool http_closing(const struct http_request *req)

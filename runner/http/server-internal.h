@@ -10,7 +10,7 @@
  *   server-out.c       the queue of bytes that the client has not read
  *   server-peer.c      the peer of a unix socket
  *
- * Sockets are watched by uv_poll and read and written here, not by uv_stream. So a half-close
+ * Sockets are watched by an evloop and read and written here, not by uv_stream. So a half-close
  * can be told from a closed client, a write that the socket takes at once allocates nothing, and
  * a slow client costs one bounded queue. */
 
@@ -24,6 +24,7 @@
 #include "base/budget.h"
 #include "base/buf.h"
 #include "base/err.h"
+#include "base/evloop.h"
 #include "http/head.h"
 #include "http/server.h"
 
@@ -72,22 +73,21 @@ struct bytes {
 };
 
 struct http_conn {
+    struct fd_watch watch; /* first: cast from its address */
     struct http_server *server;
     struct http_conn *next, **link; /* in server->conns */
-    struct http_conn *kick_next;    /* in server->kicked */
     enum conn_state state;
     int fd; /* owned */
-    uv_poll_t poll;
-    uv_timer_t timer;
-    unsigned handles;  /* not yet closed */
-    int events;        /* requested of poll */
+    struct deadline clock;
     unsigned busy;     /* > 0: within conn_run, which does the remaining work when it unwinds */
     unsigned write_ms; /* in FINISH: time-out without progress */
-    bool kicked;
-    bool eof;     /* the client has shut down its direction */
-    bool broken;  /* conn_run is to tear it down */
-    bool keep;    /* another request may follow FINISH */
-    bool refused; /* above a limit on connections */
+    bool readable;     /* the socket may hold input that no event announces again */
+    bool half_closed;  /* the end of the input has arrived; it may not have been read */
+    bool out_awaited;  /* an event follows when the socket has room */
+    bool eof;          /* the client has shut down its direction */
+    bool broken;       /* conn_run is to tear it down */
+    bool keep;         /* another request may follow FINISH */
+    bool refused;      /* above a limit on connections */
     struct head_scan scan;
     struct bytes in, out;
     llhttp_t parser;
@@ -126,13 +126,12 @@ struct http_server {
     /* Memory for heads, bodies, output and queued replies of all connections, and the share for
      * connections of other users than root. So root always has some room left. */
     struct budget held, held_by_users;
-    struct http_conn *kicked;
-    uv_idle_t kick;      /* active while connections are kicked */
-    uv_timer_t retry;    /* resumes accepting */
-    uv_timer_t grace;    /* ends the grace period of close() */
-    uv_timer_t heads;    /* polls whether clients have read their heads: the kernel has no event
-                          * for it */
-    size_t heads_unread; /* number of connections with head_unread */
+    struct evloop *evloop; /* owned; of the connections */
+    uv_timer_t retry;      /* resumes accepting */
+    uv_timer_t grace;      /* ends the grace period of close() */
+    uv_timer_t heads;      /* polls whether clients have read their heads: the kernel has no event
+                            * for it */
+    size_t heads_unread;   /* number of connections with head_unread */
     unsigned handles;
     int spare_fd; /* owned; closed for a moment to accept and refuse a client when no fd is left */
     bool closing;
@@ -144,8 +143,6 @@ struct http_server {
 };
 
 /* server.c */
-/* Makes the loop call conn_run for kicked connections. */
-void server_kick(struct http_server *s);
 /* Frees room in c's budget by breaking the connection with the most unread output. False: that
  * is c itself, or nothing can be freed. */
 bool server_make_room(struct http_conn *c);
@@ -155,8 +152,7 @@ void server_watch_head(struct http_conn *c);
 void conn_free(struct http_conn *c);
 
 /* server-conn.c */
-/* Initialises the handles of a new connection. On failure the caller closes those counted in
- * c->handles. 0 or a negative errno. */
+/* Watches a new connection. 0 or a negative errno. */
 int conn_start(struct http_conn *c);
 /* Does all work that is possible now; alone calls handlers. May free c. */
 void conn_run(struct http_conn *c);
@@ -169,7 +165,7 @@ void conn_settle(struct http_conn *c);
 void conn_break(struct http_conn *c);
 /* Ends the request by giving away the fd, which the caller then owns. May free c. */
 int conn_detach(struct http_conn *c);
-/* Requests the events that the state needs from poll. */
+/* Makes the loop call for what the state can do: read, write. */
 void conn_watch(struct http_conn *c);
 /* Answers an error on a connection, which may not have a request yet. May free c. */
 void conn_refuse(struct http_conn *c, int status, int code, const char *message);

@@ -65,10 +65,10 @@ static void server_close_if_done(struct http_server *s)
 {
     if (!s->closing || s->conns != NULL)
         return;
-    uv_close((uv_handle_t *)&s->kick, on_server_handle_closed);
     uv_close((uv_handle_t *)&s->retry, on_server_handle_closed);
     uv_close((uv_handle_t *)&s->grace, on_server_handle_closed);
     uv_close((uv_handle_t *)&s->heads, on_server_handle_closed);
+    evloop_close(take(s->evloop)); /* the last: libuv calls back in reverse order */
 }
 
 static void server_shut_down_conns(struct http_server *s, bool force)
@@ -141,30 +141,6 @@ void server_watch_head(struct http_conn *c)
         server_watch_heads(s);
 }
 
-/* ---- kicks ---- */
-
-static void on_server_kick(uv_idle_t *h)
-{
-    struct http_server *s = h->data;
-    struct http_conn *list = s->kicked;
-
-    s->kicked = NULL;
-    while (list != NULL) {
-        struct http_conn *c = list;
-
-        list = c->kick_next;
-        c->kicked = false;
-        conn_run(c);
-    }
-    if (s->kicked == NULL)
-        (void)uv_idle_stop(h);
-}
-
-void server_kick(struct http_server *s)
-{
-    (void)uv_idle_start(&s->kick, on_server_kick);
-}
-
 /* ---- connections ---- */
 
 void conn_free(struct http_conn *c)
@@ -210,14 +186,6 @@ static void conn_prepare_socket(const struct http_conn *c)
     (void)setsockopt(c->fd, SOL_SOCKET, SO_KEEPALIVE, &on, sizeof(on));
 }
 
-static void on_failed_conn_closed(uv_handle_t *h)
-{
-    struct http_conn *c = h->data;
-
-    if (--c->handles == 0)
-        free(c);
-}
-
 /* On success the connection owns fd. */
 static int conn_new(struct http_server *s, int fd, struct http_conn **ret)
 {
@@ -230,10 +198,7 @@ static int conn_new(struct http_server *s, int fd, struct http_conn **ret)
     c->fd = fd;
     r = conn_start(c);
     if (r < 0) {
-        if (c->handles > 0)
-            uv_close((uv_handle_t *)&c->timer, on_failed_conn_closed);
-        else
-            free(c);
+        free(c);
         return r;
     }
     peer_ask(c);
@@ -403,6 +368,11 @@ int http_server_new(uv_loop_t *loop, const struct http_config *config, const str
     s = calloc(1, sizeof(*s));
     if (s == NULL)
         return err_errno(err, -ENOMEM, "an HTTP server");
+    r = evloop_new(loop, &s->evloop, err);
+    if (r < 0) {
+        free(s);
+        return r;
+    }
     s->loop = loop;
     s->sets = sets;
     s->spare_fd = FD_NONE;
@@ -414,12 +384,11 @@ int http_server_new(uv_loop_t *loop, const struct http_config *config, const str
     s->held.max = s->config.max_buffered;
     s->held_by_users = (struct budget){.max = s->config.max_buffered / 4 * 3, .up = &s->held};
     /* None of these calls can fail. */
-    (void)uv_idle_init(loop, &s->kick);
     (void)uv_timer_init(loop, &s->retry);
     (void)uv_timer_init(loop, &s->grace);
     (void)uv_timer_init(loop, &s->heads);
-    s->handles = 4;
-    s->kick.data = s->retry.data = s->grace.data = s->heads.data = s;
+    s->handles = 3;
+    s->retry.data = s->grace.data = s->heads.data = s;
     *ret = s;
     return 0;
 }
