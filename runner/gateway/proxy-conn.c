@@ -12,25 +12,7 @@
 #include "base/list.h"
 #include "gateway/proxy-internal.h"
 #include "gateway/relay.h"
-
-static const struct {
-    int status;
-    const char *reason;
-} reasons[] = {
-    {400, "Bad Request"},
-    {403, "Forbidden"},
-    {404, "Not Found"},
-    {405, "Method Not Allowed"},
-    {408, "Request Timeout"},
-    {414, "URI Too Long"},
-    {417, "Expectation Failed"},
-    {421, "Misdirected Request"},
-    {431, "Request Header Fields Too Large"},
-    {502, "Bad Gateway"},
-    {503, "Service Unavailable"},
-    {504, "Gateway Timeout"},
-    {505, "HTTP Version Not Supported"},
-};
+#include "http/error.h"
 
 /* ---- the proxy's own replies ---- */
 
@@ -46,21 +28,17 @@ static void conn_drop_server(struct proxy_conn *c, bool reset)
 static void conn_answer(struct proxy_conn *c, int status, const char *body)
 {
     struct buf *out = &c->client.out;
-    const char *reason = "Error";
     bool head = c->req.method != NULL && strcmp(c->req.method, "HEAD") == 0;
     int r;
 
     conn_drop_server(c, true);
-    for (size_t i = 0; i < sizeof(reasons) / sizeof(reasons[0]); i++)
-        if (reasons[i].status == status)
-            reason = reasons[i].reason;
     /* An unread rest of the request would be taken for the next one, so the connection closes. */
     c->keep = c->req.keep_alive && !c->request.in_body && !c->once && !c->req.http10;
     r = buf_printf(out,
                    "HTTP/1.1 %d %s\r\nContent-Type: application/json\r\nContent-Length: %zu\r\n"
                    "Cache-Control: no-store\r\n%s\r\n%s",
-                   status, reason, strlen(body), c->keep ? "" : "Connection: close\r\n",
-                   head ? "" : body);
+                   status, error_reason(status), strlen(body),
+                   c->keep ? "" : "Connection: close\r\n", head ? "" : body);
     message_done(&c->req);
     c->phase = r < 0 ? PHASE_OVER : PHASE_FLUSH;
 }
