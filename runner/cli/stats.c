@@ -137,13 +137,13 @@ static void add_shares(json_t *all, const json_t *before)
 
 /* ---- output ---- */
 
-/* "12 MiB of 1 GiB"; empty without a disk limit. */
+/* "12 MiB of 1 GiB". */
 static void add_disk(struct text_table *t, const json_t *disk)
 {
     char used[HUMAN_MAX], size[HUMAN_MAX];
 
     if (!json_is_object(disk)) {
-        table_add(t, NULL);
+        table_add(t, "no limit");
         return;
     }
     table_addf(t, "%s of %s", human_bytes((uint64_t)number_of(disk, "usedBytes"), used),

@@ -116,10 +116,11 @@ static int run_word(const struct words *words, const struct word *w, void *args,
 int words_main(const struct verb *v, const struct words *words, void *args, char **argv)
 {
     const struct word *w;
-    char **names;
+    char **names, what[96];
     int status;
 
-    if (remote_begin(v, args, argv, 1, REMOTE_ANY, "command", &names, &status) != VERB_GO)
+    (void)snprintf(what, sizeof(what), "command (%s)", words->must_be);
+    if (remote_begin(v, args, argv, 1, REMOTE_ANY, what, &names, &status) != VERB_GO)
         return status;
     w = find_word(words, names[0]);
     return w != NULL ? run_word(words, w, args, names + 1)
