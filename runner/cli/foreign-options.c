@@ -212,6 +212,17 @@ const struct opt foreign_list_options[] = {
     {0},
 };
 
+const struct opt foreign_inspect_options[] = {
+    ROW("type", "sandboxes are shown; others by rind images inspect, volume inspect, network inspect"),
+    ROW_LETTER("size", 's', "rind diff NAME shows what it has changed"),
+    {0},
+};
+
+const struct opt foreign_logs_options[] = {
+    ROW("details", "a log has no attributes; rind inspect NAME shows labels and environment"),
+    {0},
+};
+
 const struct opt foreign_image_options[] = {
     ROW("digests", "rind images inspect NAME shows the digest"),
     ROW("filter", "rind images ls | grep TEXT, or --json"),

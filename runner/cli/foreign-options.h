@@ -14,6 +14,8 @@ extern const struct opt foreign_run_options[];
 extern const struct opt foreign_exec_options[];
 /* Of `docker ps` and `docker ls`. */
 extern const struct opt foreign_list_options[];
+/* Of `docker inspect` and `docker logs`. */
+extern const struct opt foreign_inspect_options[], foreign_logs_options[];
 /* Of `docker images`. */
 extern const struct opt foreign_image_options[];
 /* In front of the command: `docker --host`. */

@@ -5,6 +5,7 @@
 
 #include "base/auto.h"
 #include "base/err.h"
+#include "cli/foreign-options.h"
 #include "cli/list-format.h"
 #include "cli/remote.h"
 #include "json/parse.h"
@@ -18,8 +19,10 @@ static const struct opt inspect_options[] = {
      .help = "Print a line for each by a template, such as '{{.state}}'"},
     {0},
 };
-static const struct opt_group groups[] = {
-    {.title = "Options", .rows = inspect_options}, REMOTE_GROUP, {0}};
+static const struct opt_group groups[] = {{.title = "Options", .rows = inspect_options},
+                                          REMOTE_GROUP,
+                                          FOREIGN_GROUP(foreign_inspect_options),
+                                          {0}};
 
 static const char *const details[] = {
     "Prints one JSON array with an object for each sandbox: its state, the times and the exit code "
@@ -52,7 +55,11 @@ static int inspect_main(const struct verb *v, const struct globals *g, char **ar
 
         if (remote_get(c, "/v1/sandboxes/%s", *names, &one, &err) < 0 ||
             (args.format != NULL && format_one(&args, one, &err) < 0)) {
-            status = cli_fail(&err);
+            status = one != NULL || err.code != -ENOENT
+                         ? cli_fail(&err)
+                         : cli_failf("%s; of others: rind images inspect, volume inspect, network "
+                                     "inspect",
+                                     err.msg);
             json_decref(one);
         } else if (json_array_append_new(all, one) < 0)
             status = cli_failf("inspect: out of memory");

@@ -179,6 +179,11 @@ static int parse_name(const struct opt_group *groups, void *target, const char *
         return unknown_name(groups, word, len, err);
     if (o->flags & OPT_FOREIGN)
         return err_set(err, -EINVAL, "--%s: %s", o->name, o->help);
+    /* Docker's flags may have a value. */
+    if (o->arg == NULL && text != NULL && strcmp(text, "false") == 0)
+        return 0;
+    if (o->arg == NULL && text != NULL && strcmp(text, "true") == 0)
+        text = NULL;
     if (o->arg == NULL && text != NULL)
         return err_set(err, -EINVAL, "--%s: takes no value; write --%s alone", o->name, o->name);
     if (o->arg != NULL && text == NULL) {

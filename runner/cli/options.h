@@ -3,8 +3,8 @@
 /*
  * Command line options by table. A table of rows is the only source of accepted options, of
  * `--help` and of the manual page. Accepted spellings: `--name VALUE`, `--name=VALUE`, `-n VALUE`,
- * `-nVALUE`, `-n=VALUE`, groups of flags (`-it`). `--` or the first operand ends the options.
- * Errors are one line with the option as written.
+ * `-nVALUE`, `-n=VALUE`, groups of flags (`-it`), `--flag=true`, and `--flag=false` for nothing.
+ * `--` or the first operand ends the options. Errors are one line with the option as written.
  */
 
 #include <stdbool.h>

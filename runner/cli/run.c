@@ -113,6 +113,8 @@ static int check_choice(const struct sandbox_args *args, struct err *err)
                        "--restart %s: only with --detach, as a run that is attached ends with its "
                        "command; add --detach or leave --restart out",
                        spec_restart_name(args->spec->restart));
+    if (!args->detach && args->spec->console)
+        return err_set(err, -EINVAL, "--log-times: only with --detach, as else there is no log");
     return spec_check_remove(args, err);
 }
 

@@ -181,6 +181,10 @@ const struct opt kept_options[] = {
     { .name = "restart", .arg = "POLICY", .set = on_spec_set_restart,
       .help = "When the main process has ended by itself, start it again: no (default), "
               "on-failure[:TIMES], always, or unless-stopped; not with --rm" },
+    { .name = "log-times", .set = spec_flag, .off = offsetof(struct spec, console),
+      .help = "Keep the log line by line with times, for rind logs --timestamps and --since, and in "
+              "the order of both streams; the command waits with more output while the daemon is "
+              "away" },
     { .name = "stop-signal",  .arg = "SIGNAL", .set = on_spec_set_stop_signal,
       .help = "What rind stop sends first (default TERM)" },
     { .name = "stop-timeout", .arg = "TIME", .set = on_spec_set_stop_timeout,

@@ -67,6 +67,8 @@ static const struct {
     { ARGV(NULL),                              "",   NULL,   "",            NULL,     false },
     { ARGV("cmd", "-t", "--help"),             "",   NULL,   "",            "cmd",    false },
     { ARGV("--tty", "cmd"),                    "t",  NULL,   "",            "cmd",    false },
+    { ARGV("--tty=true", "cmd"),               "t",  NULL,   "",            "cmd",    false },
+    { ARGV("--tty=false", "cmd"),              "",   NULL,   "",            "cmd",    false },
     { ARGV("-it", "cmd"),                      "ti", NULL,   "",            "cmd",    false },
     { ARGV("-tim", "5", "cmd"),                "ti", "5",    "",            "cmd",    false },
     { ARGV("-tm5", "cmd"),                     "t",  "5",    "",            "cmd",    false },
