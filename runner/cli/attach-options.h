@@ -28,3 +28,9 @@ extern const char no_terminal[];
  */
 void attached_explain(const struct attached_end *end, const char *name, const char *exec,
                       long long timeout_ms);
+
+/*
+ * Says on stderr how to get a shell, if the command is one, has not both a terminal and input, and
+ * rind itself is used at a terminal. how: what to write, "rind exec -it box".
+ */
+void hint_shell(bool tty, bool input, char *const *argv, const char *how);

@@ -9,8 +9,10 @@
 #include <string.h>
 #include <unistd.h>
 
+#include "base/auto.h"
 #include "base/err.h"
 #include "base/log.h"
+#include "cli/foreign-options.h"
 #include "sandbox/paths.h"
 
 /* clang-format off */
@@ -31,10 +33,10 @@ const struct opt global_options[] = {
 const struct verb *const verbs[] = {
     &verb_run, &verb_create, &verb_start, &verb_exec, &verb_attach, &verb_ps,
     &verb_ls, &verb_inspect, &verb_logs, &verb_cp, &verb_diff, &verb_stop, &verb_restart,
-    &verb_kill, &verb_pause, &verb_resume, &verb_update, &verb_wait, &verb_rm, &verb_stats, &verb_egress,
-    &verb_events, &verb_images, &verb_load, &verb_snapshot, &verb_clone, &verb_volume, &verb_network, &verb_expose, &verb_unexpose,
-    &verb_exposures, &verb_serve, &verb_doctor,
-    &verb_docker, &verb_docker_env, &verb_version, &verb_help,
+    &verb_kill, &verb_pause, &verb_resume, &verb_update, &verb_rename, &verb_wait, &verb_rm, &verb_stats, &verb_egress,
+    &verb_events, &verb_port, &verb_images, &verb_load, &verb_snapshot, &verb_clone, &verb_volume, &verb_network, &verb_expose, &verb_unexpose,
+    &verb_exposures, &verb_system, &verb_info, &verb_serve, &verb_doctor,
+    &verb_docker, &verb_docker_env, &verb_completion, &verb_version, &verb_help,
     NULL,
 };
 /* clang-format on */
@@ -42,6 +44,7 @@ const struct verb *const verbs[] = {
 struct top_args {
     struct globals globals;
     bool version;
+    const char *socket;
 };
 
 /* Options that belong after the command, but may be written before it, as with docker. */
@@ -54,9 +57,14 @@ static int on_misplaced_option(void *target, const struct opt *o, const char *te
 }
 
 static const struct opt top_options[] = {
-    {.name = "socket", .arg = "PATH", .set = on_misplaced_option, .flags = OPT_HIDDEN},
+    {.name = "socket",
+     .arg = "PATH",
+     .set = opt_text,
+     .off = offsetof(struct top_args, socket),
+     .flags = OPT_HIDDEN},
     {.name = "json", .set = on_misplaced_option, .flags = OPT_HIDDEN},
     {.name = "version",
+     .letter = 'v',
      .set = opt_flag,
      .off = offsetof(struct top_args, version),
      .flags = OPT_STOP,
@@ -86,15 +94,17 @@ static const struct {
     {"history", "rind images history NAME"},
     {"image", "rind images"},
     {"import", "rind images import FILE NAME"},
-    {"info", "rind doctor"},
+    {"container", "rind run, create, ls, inspect, rm: the verbs alone"},
+    {"context", "rind --socket PATH, or $RIND_SOCKET"},
     {"login", "there are no registries yet"},
-    {"port", "rind inspect NAME shows ports of the host, rind exposures NAME preview URLs"},
-    {"prune", "rind rm NAME..., rind images prune, rind volume prune"},
+    {"logout", "there are no registries yet"},
+    {"prune", "rind system prune, rind images prune, rind volume prune"},
     {"pull", "there are no registries yet; rind load takes an image from an archive"},
     {"push", "there are no registries yet; rind images save writes an archive"},
-    {"rename", "docker rename, with what rind docker-env prints"},
     {"rmi", "rind images rm NAME"},
     {"save", "rind images save NAME"},
+    {"search", "there are no registries yet; rind images lists what is here, rind load takes an "
+               "image from an archive"},
     {"tag", "rind images tag NAME NEW-NAME"},
     {"top", "rind ps NAME"},
     {"unpause", "rind resume NAME"},
@@ -257,9 +267,45 @@ enum verb_step verb_begin(const struct verb *v, void *args, char **argv, struct 
     return VERB_GO;
 }
 
+static bool verb_asks_daemon(const struct verb *v)
+{
+    for (const struct opt_group *g = v->groups; g != NULL && g->rows != NULL; g++)
+        for (const struct opt *o = g->rows; o->name != NULL; o++)
+            if (strcmp(o->name, "socket") == 0)
+                return true;
+    return false;
+}
+
+/*
+ * Runs the verb with a --socket that stood in front of it, as if it were the verb's first option;
+ * a second one behind the verb wins. operands: the verb's name and its arguments.
+ */
+static int verb_run_with_socket(const struct verb *v, const struct globals *g, const char *socket,
+                                char **operands)
+{
+    static char name[] = "--socket";
+    size_t count = 0;
+    auto_free char *copy = NULL;
+    auto_free char **argv = NULL;
+
+    if (!verb_asks_daemon(v))
+        return cli_failf("--socket: rind %s asks no daemon; leave it out", v->name);
+    while (operands[count] != NULL)
+        count++;
+    copy = strdup(socket);
+    argv = calloc(count + 2, sizeof(*argv));
+    if (argv == NULL || copy == NULL)
+        return cli_failf("out of memory");
+    argv[0] = name;
+    argv[1] = copy;
+    (void)memcpy(argv + 2, operands + 1, count * sizeof(*argv)); /* the NULL included */
+    return v->main(v, g, argv);
+}
+
 int cli_main(char **argv)
 {
-    static const struct opt_group own[] = {{.title = "Options", .rows = top_options}, {0}};
+    static const struct opt_group own[] = {
+        {.title = "Options", .rows = top_options}, FOREIGN_GROUP(foreign_top_options), {0}};
     struct opt_group groups[GROUPS_MAX];
     struct top_args args = {.version = false};
     struct opt_rest rest;
@@ -280,5 +326,7 @@ int cli_main(char **argv)
     v = verb_find(rest.operands[0]);
     if (v == NULL)
         return verb_unknown(rest.operands[0]);
+    if (args.socket != NULL)
+        return verb_run_with_socket(v, &args.globals, args.socket, rest.operands);
     return v->main(v, &args.globals, rest.operands + 1);
 }

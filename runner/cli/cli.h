@@ -53,8 +53,8 @@ extern const struct verb verb_run, verb_create, verb_start, verb_exec, verb_atta
     verb_ls, verb_inspect, verb_logs, verb_cp, verb_diff, verb_stop, verb_restart, verb_kill,
     verb_pause, verb_images, verb_load, verb_snapshot, verb_clone, verb_volume, verb_network,
     verb_resume, verb_update, verb_wait, verb_rm, verb_stats, verb_events, verb_egress, verb_expose,
-    verb_unexpose, verb_exposures, verb_serve, verb_doctor, verb_docker, verb_docker_env,
-    verb_version, verb_help;
+    verb_unexpose, verb_exposures, verb_rename, verb_port, verb_system, verb_info, verb_serve,
+    verb_doctor, verb_docker, verb_docker_env, verb_completion, verb_version, verb_help;
 extern const struct verb *const verbs[]; /* NULL-terminated, in the order of help */
 
 /* NULL if there is no such verb. */
@@ -104,6 +104,13 @@ void help_verb(FILE *f, const struct verb *v);
 void manual_print(FILE *f);
 /* completion.c: prints the bash completion. */
 void completion_print(FILE *f);
+/*
+ * Prints _rind_options, _rind_values and _rind_words, functions of any shell with POSIX syntax, and
+ * the lists $_rind_named and $_rind_policies.
+ */
+void completion_print_tables(FILE *f);
+/* True for verbs with a sandbox as operand. */
+bool completion_takes_names(const struct verb *v);
 /* Exit statuses as text, for the manual and `rind help`. */
 struct exit_text {
     const char *status, *what;

@@ -13,7 +13,7 @@
 static void put_rows(FILE *f, const struct opt *o, bool values)
 {
     for (; o->name != NULL; o++) {
-        if ((o->flags & OPT_HIDDEN) != 0 || (values && o->arg == NULL))
+        if (!opt_is_shown(o) || (values && o->arg == NULL))
             continue;
         (void)fprintf(f, " --%s", o->name);
         if (o->letter != 0)
@@ -41,7 +41,7 @@ static void put_function(FILE *f, const char *name, bool values)
 }
 
 /* True for verbs with a sandbox as operand. Verbs with words of their own list other things. */
-static bool takes_names(const struct verb *v)
+bool completion_takes_names(const struct verb *v)
 {
     return v->words == NULL &&
            (strstr(v->operands, "NAME") != NULL || strstr(v->operands, "SANDBOX") != NULL);
@@ -106,16 +106,11 @@ static void put_words(FILE *f)
     (void)fputs("    esac\n}\n\n", f);
 }
 
-void completion_print(FILE *f)
+void completion_print_tables(FILE *f)
 {
-    (void)fputs("# Completion of rind's command line for bash; made by rind help "
-                "--bash-completion.\n# shellcheck shell=bash\n_rind_verbs='",
-                f);
+    (void)fputs("_rind_named='", f);
     for (size_t i = 0; verbs[i] != NULL; i++)
-        (void)fprintf(f, "%s%s", i > 0 ? " " : "", verbs[i]->name);
-    (void)fputs("'\n_rind_named='", f);
-    for (size_t i = 0; verbs[i] != NULL; i++)
-        if (takes_names(verbs[i]))
+        if (completion_takes_names(verbs[i]))
             (void)fprintf(f, "%s ", verbs[i]->name);
     (void)fputs("'\n_rind_policies='", f);
     for (const char *const *name = policy_builtin_names(); *name != NULL; name++)
@@ -124,5 +119,16 @@ void completion_print(FILE *f)
     put_function(f, "_rind_options", false);
     put_function(f, "_rind_values", true);
     put_words(f);
+}
+
+void completion_print(FILE *f)
+{
+    (void)fputs("# Completion of rind's command line for bash; made by rind help "
+                "--bash-completion.\n# shellcheck shell=bash\n_rind_verbs='",
+                f);
+    for (size_t i = 0; verbs[i] != NULL; i++)
+        (void)fprintf(f, "%s%s", i > 0 ? " " : "", verbs[i]->name);
+    (void)fputs("'\n", f);
+    completion_print_tables(f);
     (void)fputs(engine, f);
 }

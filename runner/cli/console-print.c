@@ -3,6 +3,7 @@
 #include "cli/console-print.h"
 
 #include <errno.h>
+#include <inttypes.h>
 #include <string.h>
 #include <unistd.h>
 
@@ -45,6 +46,20 @@ static int print_piece(struct frames *f, bool raw, const char *bytes, size_t len
     return r == 0 && failed < 0 ? err_errno(err, failed, "standard output") : r;
 }
 
+/* Times as Docker has them: seconds with decimals. */
+static int console_add_times(const struct log_reader *l, struct buf *url)
+{
+    int r = buf_printf(url, "&timestamps=%d", (int)l->timestamps);
+
+    if (r == 0 && l->since_ms != 0)
+        r = buf_printf(url, "&since=%" PRId64 ".%03" PRId64, l->since_ms / 1000,
+                       l->since_ms % 1000);
+    if (r == 0 && l->until_ms != 0)
+        r = buf_printf(url, "&until=%" PRId64 ".%03" PRId64, l->until_ms / 1000,
+                       l->until_ms % 1000);
+    return r;
+}
+
 int console_print(const struct log_reader *l, struct client *c, const json_t *sandbox, bool follow,
                   struct err *err)
 {
@@ -64,6 +79,8 @@ int console_print(const struct log_reader *l, struct client *c, const json_t *sa
     r = url_make(&url, "/containers/%s/logs?stdout=%s&stderr=%s&follow=%s&tail=%s",
                  member(sandbox, "id"), l->out ? "1" : "0", l->errors ? "1" : "0",
                  follow ? "1" : "0", l->tail != NULL ? l->tail : "all");
+    if (r == 0)
+        r = console_add_times(l, &url);
     if (r < 0)
         return err_errno(err, r, "log");
     request.target = url.data;

@@ -6,6 +6,7 @@
 
 #include "base/auto.h"
 #include "base/err.h"
+#include "cli/foreign-options.h"
 #include "cli/spec-options.h"
 #include "json/parse.h"
 #include "spec/spec.h"
@@ -36,6 +37,7 @@ static const struct opt_group groups[] = {
     {.title = "Keeping", .rows = kept_options},
     {.title = "Output", .rows = create_options},
     REMOTE_GROUP,
+    FOREIGN_GROUP(foreign_run_options),
     {0},
 };
 
@@ -54,8 +56,7 @@ static const struct example examples[] = {
     {0},
 };
 
-static int create_sandbox(const struct sandbox_args *args, char **operands, bool dashes,
-                          struct err *err)
+static int create_sandbox(struct sandbox_args *args, char **operands, bool dashes, struct err *err)
 {
     auto_client struct client *c = NULL;
     auto_ptr(json_decref) json_t *root = NULL;
@@ -73,12 +74,16 @@ static int create_sandbox(const struct sandbox_args *args, char **operands, bool
     if (r < 0)
         return r;
     (void)json_object_set_new(body, "autoRemove", json_boolean(args->remove));
-    r = remote_open(&args->remote, &c, err);
+    r = cidfile_open(&args->cidfile, err);
+    if (r == 0)
+        r = remote_open(&args->remote, &c, err);
     if (r < 0) {
         json_decref(body);
         return r;
     }
     r = client_json(c, "POST", "/v1/sandboxes", body, &root, err);
+    if (r == 0)
+        r = cidfile_write(&args->cidfile, member(root, "id"), err);
     if (r < 0)
         return r;
     if (args->remote.json)
@@ -90,7 +95,7 @@ static int create_sandbox(const struct sandbox_args *args, char **operands, bool
 
 static int create_main(const struct verb *v, const struct globals *g, char **argv)
 {
-    struct sandbox_args args = {.remote.globals = *g, .spec = spec_new()};
+    struct sandbox_args args = {.remote.globals = *g, .spec = spec_new(), .cidfile.fd = FD_NONE};
     struct err err = ERR_NONE;
     struct opt_rest rest;
     int status;
@@ -101,6 +106,7 @@ static int create_main(const struct verb *v, const struct globals *g, char **arg
         status = create_sandbox(&args, rest.operands, rest.dashes, &err) < 0
                      ? cli_fail_image(&err, &rest)
                      : cli_flush(0);
+    cidfile_done(&args.cidfile);
     spec_free(args.spec);
     return status;
 }

@@ -8,6 +8,8 @@
 #include <ctype.h>
 #include <errno.h>
 #include <stdbool.h>
+#include <stdint.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -20,6 +22,7 @@ enum { WORDS_MAX = 4, WORD_BYTES = 128 };
 struct template_run {
     struct buf *out;
     struct err *err;
+    const json_t *strict; /* its members are the only names of the first level; NULL: any */
 };
 
 /* One {{ }} action, split into words; a quoted text is one word. */
@@ -89,6 +92,43 @@ static json_t *find_member(json_t *here, const char *path)
     return here;
 }
 
+/* Names of the first level that are written like Go's fields, as far as they fit. */
+static void list_members(const json_t *root, char *text, size_t size)
+{
+    size_t len = 0;
+    json_t *value;
+    const char *key;
+
+    text[0] = '\0';
+    json_object_foreach((json_t *)(uintptr_t)root, key, value) {
+        int n;
+
+        (void)value;
+        n = snprintf(text + len, size - len, "%s.%s", len > 0 ? " " : "", key);
+        if (n < 0 || (size_t)n >= size - len) {
+            text[len] = '\0';
+            return;
+        }
+        len += (size_t)n;
+    }
+}
+
+/* Refuses ".A" and ".A.B" where the strict root has no A. */
+static int check_member(const struct template_run *r, const json_t *here, const char *path)
+{
+    size_t len = strcspn(path + 1, ".");
+    char name[WORD_BYTES], known[512];
+
+    if (r->strict == NULL || here != r->strict || len == 0 || len >= sizeof(name))
+        return 0;
+    (void)memcpy(name, path + 1, len);
+    name[len] = '\0';
+    if (json_object_get(here, name) != NULL)
+        return 0;
+    list_members(r->strict, known, sizeof(known));
+    return err_set(r->err, -EINVAL, "--format: there is no .%s; there is %s", name, known);
+}
+
 static int put_json(const struct template_run *r, const json_t *value)
 {
     auto_free char *text = json_dumps(value, JSON_COMPACT | JSON_ENCODE_ANY);
@@ -133,7 +173,11 @@ static int run_action(const struct template_run *r, const struct template_action
                       const char *at, size_t len)
 {
     const char *first = a->count > 0 ? a->words[0] : "";
+    const char *path = a->count > 1 ? a->words[1] : first;
+    int n = path[0] == '.' ? check_member(r, here, path) : 0;
 
+    if (n < 0)
+        return n;
     if (a->count == 1 && first[0] == '.')
         return put_value(r, find_member(here, first));
     if (a->count >= 2 && a->words[1][0] != '.')
@@ -191,6 +235,8 @@ static int render_text(const struct template_run *r, const char **at, json_t *he
         if (n == 0 && a.count == 1 && strcmp(a.words[0], "end") == 0)
             return depth > 0 ? 0 : template_error(r, open, (size_t)(close + 2 - open));
         if (n == 0 && a.count == 2 && strcmp(a.words[0], "range") == 0)
+            n = check_member(r, here, a.words[1]);
+        if (n == 0 && a.count == 2 && strcmp(a.words[0], "range") == 0)
             n = render_range(r, at, find_member(here, a.words[1]), depth, write);
         else if (n == 0 && write)
             n = run_action(r, &a, here, open, (size_t)(close + 2 - open));
@@ -203,6 +249,13 @@ static int render_text(const struct template_run *r, const char **at, json_t *he
 int docker_template(const char *format, json_t *root, struct buf *out, struct err *err)
 {
     const struct template_run r = {.out = out, .err = err};
+
+    return render_text(&r, &format, root, 0, true);
+}
+
+int docker_template_strict(const char *format, json_t *root, struct buf *out, struct err *err)
+{
+    const struct template_run r = {.out = out, .err = err, .strict = root};
 
     return render_text(&r, &format, root, 0, true);
 }

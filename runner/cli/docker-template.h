@@ -17,5 +17,10 @@ struct err;
 
 enum { TEMPLATE_DEPTH_MAX = 8, TEMPLATE_OUT_MAX = 16 << 20 };
 
-/* Appends the expanded text to out. -EINVAL: err quotes the faulty part. */
+/*
+ * Appends the expanded text to out. A member that is not there is "<no value>". -EINVAL: err quotes
+ * the faulty part.
+ */
 int docker_template(const char *format, json_t *root, struct buf *out, struct err *err);
+/* As docker_template, but a member that root itself lacks is -EINVAL; err lists those it has. */
+int docker_template_strict(const char *format, json_t *root, struct buf *out, struct err *err);

@@ -13,6 +13,7 @@
 #include "base/terminal.h"
 #include "cli/attach-options.h"
 #include "cli/attached.h"
+#include "cli/foreign-options.h"
 #include "cli/remote.h"
 #include "cli/url.h"
 #include "json/parse.h"
@@ -80,6 +81,7 @@ static const struct opt exec_options[] = {
 static const struct opt_group groups[] = {
     {.title = "The command", .rows = exec_options},
     {.title = "Daemon", .rows = socket_options},
+    FOREIGN_GROUP(foreign_exec_options),
     {0},
 };
 
@@ -253,6 +255,12 @@ static int run_exec(const struct exec_args *args, char **operands)
         r = make_body(args, argv, &body, &err);
     if (r < 0)
         return cli_fail(&err);
+    if (!args->detach) {
+        char how[160];
+
+        (void)snprintf(how, sizeof(how), "rind exec -it %.64s %.64s", operands[0], argv[0]);
+        hint_shell(args->attached.tty, args->attached.input, argv, how);
+    }
     return args->detach ? run_detached(c, target.data, body)
                         : run_attached(args, c, target.data, operands[0], body);
 }

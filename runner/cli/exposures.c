@@ -15,6 +15,7 @@
 struct exposures_args {
     struct remote remote; /* first */
     const char *hostname;
+    bool quiet;
 };
 
 static const struct opt exposures_options[] = {
@@ -23,10 +24,15 @@ static const struct opt exposures_options[] = {
      .set = opt_text,
      .off = offsetof(struct exposures_args, hostname),
      .help = "Print the URLs below this host name, rather than the one of each"},
+    {.name = "quiet",
+     .letter = 'q',
+     .set = opt_flag,
+     .off = offsetof(struct exposures_args, quiet),
+     .help = "Print URLs alone"},
     {0},
 };
 static const struct opt_group groups[] = {
-    {.title = "Options", .rows = exposures_options}, REMOTE_GROUP, {0}};
+    {.title = "Options", .rows = exposures_options}, FORMAT_GROUP, {0}};
 
 static const char *const details[] = {
     "Lists the ports of the sandboxes that are named, or of all, that preview URLs lead to, those "
@@ -116,9 +122,21 @@ static int print_exposures(const json_t *all)
     return table_print(t, stdout);
 }
 
+static json_t *exposure_row(const json_t *one)
+{
+    json_t *row = row_new(one);
+
+    row_text(row, "Sandbox", member(one, "sandbox"));
+    row_text(row, "URL", member(one, "url"));
+    (void)json_object_set_new(row, "Port",
+                              json_integer(json_integer_value(json_object_get(one, "port"))));
+    return row;
+}
+
 static int exposures_main(const struct verb *v, const struct globals *g, char **argv)
 {
     struct exposures_args args = {.remote.globals = *g};
+    struct list_style style = {.key = "url", .row = exposure_row, .print = print_exposures};
     auto_ptr(json_decref) json_t *all = json_array();
     struct err err = ERR_NONE;
     char **names;
@@ -126,10 +144,10 @@ static int exposures_main(const struct verb *v, const struct globals *g, char **
 
     if (remote_begin(v, &args, argv, 0, REMOTE_ANY, "", &names, &status) == VERB_DONE)
         return status;
-    if (get_exposures(&args, names, all, &err) < 0)
+    style.quiet = args.quiet;
+    if (get_exposures(&args, names, all, &err) < 0 ||
+        list_output(&args.remote, all, &style, &err) < 0)
         return cli_fail(&err);
-    if (list_output(all, args.remote.json, false, NULL, print_exposures) < 0)
-        return cli_failf("exposures: out of memory");
     return cli_flush(0);
 }
 

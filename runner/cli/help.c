@@ -56,7 +56,7 @@ static void print_option(FILE *f, const struct opt *o)
 {
     char left[128], letter[8] = "    ", text[512];
 
-    if (o->flags & OPT_HIDDEN)
+    if (!opt_is_shown(o))
         return;
     if (o->letter != 0)
         (void)snprintf(letter, sizeof(letter), "-%c, ", o->letter);
@@ -69,6 +69,8 @@ static void print_option(FILE *f, const struct opt *o)
 
 static void print_group(FILE *f, const char *title, const struct opt *rows)
 {
+    if (title == NULL)
+        return;
     (void)fprintf(f, "\n%s:\n", title);
     for (; rows->name != NULL; rows++)
         print_option(f, rows);
@@ -88,7 +90,9 @@ void help_top(FILE *f)
     for (size_t i = 0; verbs[i] != NULL; i++)
         print_pair(f, verbs[i]->name, verbs[i]->summary);
     print_group(f, "Global options", global_options);
-    print_pair(f, "    --version", "Show the version");
+    print_pair(f, "    --socket PATH",
+               "Ask the daemon of this socket; also stands behind the command");
+    print_pair(f, "    --version", "Show the version; also -v");
     print_exit_statuses(f);
     (void)fprintf(f, "\nrind COMMAND --help shows the options of a command. "
                      "First steps: rind doctor, rind run -- ps\n");

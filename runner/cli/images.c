@@ -12,7 +12,9 @@
 #include "base/buf.h"
 #include "base/clock.h"
 #include "base/err.h"
+#include "cli/foreign-options.h"
 #include "cli/human.h"
+#include "cli/list-format.h"
 #include "cli/text-table.h"
 #include "cli/url.h"
 #include "json/parse.h"
@@ -144,6 +146,49 @@ static int print_images(const json_t *list)
     return table_print(t, stdout);
 }
 
+/* One element for each name, with "name", "repository" and "tag" (NULL for an image without). */
+static json_t *images_by_name(const json_t *list)
+{
+    json_t *all = json_array(), *image, *name;
+    size_t i, k;
+
+    json_array_foreach(list, i, image) {
+        json_t *names = json_object_get(image, "names");
+
+        if (json_array_size(names) == 0)
+            (void)json_array_append(all, image);
+        json_array_foreach(names, k, name) {
+            json_t *one = json_copy(image);
+
+            (void)json_object_set(one, "name", name);
+            (void)json_array_append_new(all, one);
+        }
+    }
+    return all;
+}
+
+/* Docker's fields; an image without a name has docker's "<none>". */
+static json_t *image_row(const json_t *image)
+{
+    json_t *row = row_new(image);
+    const char *name = json_string_value(json_object_get(image, "name"));
+    const char *colon = name != NULL ? strrchr(name, ':') : NULL;
+    char id[SHORT_ID + 1], size[HUMAN_MAX];
+
+    row_text(row, "ID", short_id(image, id));
+    row_text(row, "Name", name);
+    (void)json_object_set_new(
+        row, "Repository",
+        name == NULL ? json_string("<none>")
+                     : json_stringn(name, colon != NULL ? (size_t)(colon - name) : strlen(name)));
+    row_text(row, "Tag", colon != NULL ? colon + 1 : "<none>");
+    row_text(row, "CreatedAt", json_string_value(json_object_get(image, "createdAt")));
+    row_ago(row, "CreatedSince", json_object_get(image, "createdAt"));
+    row_text(row, "Size",
+             human_bytes((uint64_t)json_integer_value(json_object_get(image, "size")), size));
+    return row;
+}
+
 static int do_ls(const struct images_args *args, char **names, struct err *err)
 {
     auto_ptr(json_decref) json_t *root = NULL;
@@ -156,13 +201,18 @@ static int do_ls(const struct images_args *args, char **names, struct err *err)
     if (r < 0)
         return r;
     list = json_object_get(root, "images");
-    if (args->remote.json)
+    if (args->remote.json) {
         print_json(json_incref(list));
-    else if (args->quiet)
+    } else if (args->quiet) {
         json_array_foreach(list, i, image)
             (void)printf("%s\n", short_id(image, id));
-    else
+    } else if (format_is_given(&args->remote)) {
+        auto_ptr(json_decref) json_t *all = images_by_name(list);
+
+        return format_list(&args->remote, all, image_row, err);
+    } else {
         r = print_images(list);
+    }
     return r < 0 ? err_errno(err, r, "images") : 0;
 }
 
@@ -200,8 +250,12 @@ static int do_inspect(const struct images_args *args, char **names, struct err *
         json_t *root = NULL;
 
         r = images_request_for(args, "GET", "/v1/images/inspect?name=%s", *names, &root, err);
-        if (r == 0)
+        if (r == 0 && args->remote.format != NULL) {
+            r = format_one(&args->remote, root, err);
+            json_decref(root);
+        } else if (r == 0) {
             print_json(root);
+        }
     }
     return r;
 }
@@ -386,10 +440,14 @@ static const struct opt images_options[] = {
 static const struct opt load_options[] = {TAG_ROW("N"), ALONE_ROW, {0}};
 /* clang-format on */
 
-static const struct opt_group groups[] = {
-    {.title = "Options", .rows = images_options}, REMOTE_GROUP, {0}};
-static const struct opt_group load_groups[] = {
-    {.title = "Options", .rows = load_options}, REMOTE_GROUP, {0}};
+static const struct opt_group groups[] = {{.title = "Options", .rows = images_options},
+                                          FORMAT_GROUP,
+                                          FOREIGN_GROUP(foreign_image_options),
+                                          {0}};
+static const struct opt_group load_groups[] = {{.title = "Options", .rows = load_options},
+                                               REMOTE_GROUP,
+                                               FOREIGN_GROUP(foreign_image_options),
+                                               {0}};
 
 static const char *const details[] = {
     "ls lists images; inspect NAME... shows all that is known of some; history NAME shows how one "
@@ -424,6 +482,8 @@ static int run_sub(const struct sub *s, const struct images_args *args, char **n
         return cli_failf("images %s: %s; it is used so: rind images %s%s%s", s->name,
                          n < s->min ? "an operand is missing" : "an operand too many", s->name,
                          s->operands[0] != '\0' ? " " : "", s->operands);
+    if (args->remote.format != NULL && s->run != do_ls && s->run != do_inspect)
+        return cli_failf("--format: only of images ls and inspect");
     return s->run(args, names, &err) < 0 ? cli_fail(&err) : cli_flush(0);
 }
 

@@ -5,11 +5,13 @@
 #include <stdbool.h>
 
 #include "base/buf.h"
+#include "cli/list-format.h"
 #include "cli/remote.h"
 
 struct list_filter {
     struct buf query; /* "?state=…&label=…" */
     bool quiet;       /* prints ids only */
+    bool whole;       /* does not cut commands */
 };
 
 struct list_args {
@@ -26,12 +28,16 @@ int list_get(struct client *c, const struct list_filter *f, json_t **ret, struct
 /* Requests and prints the list. Returns the exit status. */
 int list_show(const struct remote *r, const struct list_filter *f);
 
-/*
- * Prints a list as JSON (json), as the member `key` of each element (quiet), or as the table that
- * `print` makes. -ENOMEM.
- */
-int list_output(json_t *list, bool json, bool quiet, const char *key,
-                int (*print)(const json_t *list));
+/* How a list is printed. */
+struct list_style {
+    bool quiet;      /* the member `key` of each element, and nothing else */
+    const char *key; /* NULL: there is no --quiet */
+    list_row_fn *row;
+    int (*print)(const json_t *list); /* prints the table; -ENOMEM */
+};
+/* Prints a list as --json, --quiet, --format or none of them say. */
+int list_output(const struct remote *r, json_t *list, const struct list_style *style,
+                struct err *err);
 
 /*
  * Shared by ls and ps: the options --label and --quiet, and a verb's main function. It calls `show`

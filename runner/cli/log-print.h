@@ -4,6 +4,7 @@
 
 #include <jansson.h>
 #include <stdbool.h>
+#include <stdint.h>
 
 #include "cli/remote.h"
 
@@ -18,6 +19,8 @@ struct log_reader {
     const char *tail;                       /* number of last lines; NULL = all */
     char tail_at[2][LOG_OFFSET_MAX]; /* offsets of the last lines, used by the members above */
     bool last_run;                   /* only the main process's last run */
+    bool timestamps;                 /* a time in front of each line; of consoles only */
+    int64_t since_ms, until_ms;      /* since the epoch; 0 = no bound */
     int exit_code;                   /* set when the process has ended; else -1 */
 };
 

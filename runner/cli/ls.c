@@ -9,6 +9,7 @@
 #include "base/buf.h"
 #include "base/clock.h"
 #include "base/err.h"
+#include "cli/foreign-options.h"
 #include "cli/human.h"
 #include "cli/listing.h"
 #include "cli/text-table.h"
@@ -54,22 +55,32 @@ int list_get(struct client *c, const struct list_filter *f, json_t **ret, struct
     return 0;
 }
 
-/* Adds the status column: "running 5 min", "stopped (137) 2 h". */
-static void add_status(struct text_table *t, const json_t *s, int64_t now)
+enum { STATUS_MAX = TABLE_CELL_MAX * 4, COMMAND_SHOWN = 32 /* characters in the table */ };
+
+/* "running 5 min (healthy)", "stopped (137)", with docker's words for health. */
+static const char *status_text(const json_t *s, int64_t now, char ret[STATUS_MAX])
 {
     const char *state = member(s, "state");
+    const json_t *health = json_object_get(s, "health");
     json_t *code = json_object_get(s, "exitCode");
     char ago[HUMAN_MAX];
+    int len;
 
     if (json_is_string(json_object_get(s, "error")) && member(s, "error")[0] != '\0')
-        table_addf(t, "%s: %s", state, member(s, "error"));
+        len = snprintf(ret, STATUS_MAX, "%s: %s", state, member(s, "error"));
     else if (json_is_integer(code))
-        table_addf(t, "%s (%d%s)", state, (int)json_integer_value(code),
-                   json_is_true(json_object_get(s, "oomKilled")) ? ", out of memory" : "");
+        len = snprintf(ret, STATUS_MAX, "%s (%d%s)", state, (int)json_integer_value(code),
+                       json_is_true(json_object_get(s, "oomKilled")) ? ", out of memory" : "");
     else if (json_is_string(json_object_get(s, "startedAt")))
-        table_addf(t, "%s %s", state, human_ago(member(s, "startedAt"), now, ago));
+        len =
+            snprintf(ret, STATUS_MAX, "%s %s", state, human_ago(member(s, "startedAt"), now, ago));
     else
-        table_add(t, state);
+        len = snprintf(ret, STATUS_MAX, "%s", state);
+    if (json_is_object(health) && strcmp(state, "running") == 0 && len > 0 && len < STATUS_MAX)
+        (void)snprintf(ret + len, STATUS_MAX - (size_t)len, " (%s%s)",
+                       strcmp(member(health, "status"), "starting") == 0 ? "health: " : "",
+                       member(health, "status"));
+    return ret;
 }
 
 /* Published ports that are open: "127.0.0.1:8000->80, [::1]:53->53/udp". */
@@ -96,60 +107,107 @@ static int ports_text(const json_t *s, struct buf *b)
     return r;
 }
 
-static bool any_ports(const json_t *list)
+/* The command, cut for the table as docker cuts it. whole: not cut. */
+static void add_command(struct text_table *t, const json_t *s, bool whole)
 {
-    json_t *s;
-    size_t i;
+    const char *command = json_string_value(json_object_get(s, "command"));
+    size_t shown = 0, at = 0;
 
-    json_array_foreach(list, i, s)
-        if (json_array_size(json_object_get(s, "ports")) > 0)
-            return true;
-    return false;
+    if (command == NULL || whole) {
+        table_add(t, command);
+        return;
+    }
+    while (command[at] != '\0' && shown < COMMAND_SHOWN)
+        shown += ((unsigned char)command[++at] & 0xc0) != 0x80;
+    table_addf(t, "%.*s%s", (int)at, command, command[at] != '\0' ? "..." : "");
 }
 
-static int list_print(const json_t *list)
+/*
+ * Columns are only added behind the others, as programs read the first ones by their number.
+ */
+static int list_print_columns(const json_t *list, bool whole)
 {
-    bool ports = any_ports(list);
-    const char *const titles[] = {
-        "ID", "NAME", "STATUS", "CREATED", "RESTARTS", ports ? "PORTS" : NULL, NULL};
+    static const char *const titles[] = {"ID",    "NAME",  "STATUS",  "CREATED", "RESTARTS",
+                                         "PORTS", "IMAGE", "COMMAND", NULL};
     auto_table struct text_table *t = table_new(titles);
     int64_t now = clock_wall_ms();
-    char ago[HUMAN_MAX];
+    char ago[HUMAN_MAX], status[STATUS_MAX];
     json_t *s;
     size_t i;
 
     if (t == NULL)
         return -ENOMEM;
     json_array_foreach(list, i, s) {
+        auto_buf struct buf ports = BUF_INIT(PORTS_MAX);
+
+        if (ports_text(s, &ports) < 0)
+            return -ENOMEM;
         table_add(t, member(s, "id"));
         table_add(t, member(s, "name"));
-        add_status(t, s, now);
+        table_add(t, status_text(s, now, status));
         table_addf(t, "%s ago", human_ago(member(s, "createdAt"), now, ago));
         table_addf(t, "%d", (int)json_integer_value(json_object_get(s, "restarts")));
-        if (ports) {
-            auto_buf struct buf text = BUF_INIT(PORTS_MAX);
-
-            if (ports_text(s, &text) < 0)
-                return -ENOMEM;
-            table_add(t, text.data);
-        }
+        table_add(t, ports.len > 0 ? ports.data : NULL);
+        table_add(t, json_string_value(json_object_get(s, "image")));
+        add_command(t, s, whole);
     }
     return table_print(t, stdout);
 }
 
-int list_output(json_t *list, bool json, bool quiet, const char *key,
-                int (*print)(const json_t *list))
+static int list_print(const json_t *list)
+{
+    return list_print_columns(list, false);
+}
+
+static int list_print_whole(const json_t *list)
+{
+    return list_print_columns(list, true);
+}
+
+static json_t *list_row(const json_t *s)
+{
+    auto_buf struct buf ports = BUF_INIT(PORTS_MAX);
+    const json_t *health = json_object_get(s, "health");
+    json_t *row = row_new(s);
+    char status[STATUS_MAX];
+
+    if (row == NULL || ports_text(s, &ports) < 0) {
+        json_decref(row);
+        return NULL;
+    }
+    row_text(row, "ID", member(s, "id"));
+    row_text(row, "Name", member(s, "name"));
+    row_text(row, "Names", member(s, "name"));
+    row_text(row, "Image", json_string_value(json_object_get(s, "image")));
+    row_text(row, "Command", json_string_value(json_object_get(s, "command")));
+    row_text(row, "CreatedAt", member(s, "createdAt"));
+    row_ago(row, "RunningFor", json_object_get(s, "createdAt"));
+    row_text(row, "State", member(s, "state"));
+    row_text(row, "Status", status_text(s, clock_wall_ms(), status));
+    row_text(row, "Health", json_is_object(health) ? member(health, "status") : "");
+    row_text(row, "Ports", ports.data);
+    row_labels(row, "Labels", json_object_get(s, "labels"));
+    (void)json_object_set(row, "Restarts", json_object_get(s, "restarts"));
+    return row;
+}
+
+int list_output(const struct remote *r, json_t *list, const struct list_style *style,
+                struct err *err)
 {
     json_t *one;
     size_t i;
 
-    if (!json && !quiet)
-        return print(list);
-    if (json)
+    if (r->json && r->format != NULL)
+        return err_set(err, -EINVAL, "--format: not with --json; --format json prints lines");
+    if (r->json)
         print_json(json_incref(list));
-    else
+    else if (style->quiet)
         json_array_foreach(list, i, one)
-            (void)printf("%s\n", member(one, key));
+            (void)printf("%s\n", member(one, style->key));
+    else if (format_is_given(r))
+        return format_list(r, list, style->row, err);
+    else if (style->print(list) < 0)
+        return err_errno(err, -ENOMEM, "list");
     return 0;
 }
 
@@ -157,12 +215,15 @@ int list_show(const struct remote *r, const struct list_filter *f)
 {
     auto_client struct client *c = NULL;
     auto_ptr(json_decref) json_t *list = NULL;
+    const struct list_style style = {.quiet = f->quiet,
+                                     .key = "id",
+                                     .row = list_row,
+                                     .print = f->whole ? list_print_whole : list_print};
     struct err err = ERR_NONE;
 
-    if (remote_open(r, &c, &err) < 0 || list_get(c, f, &list, &err) < 0)
+    if (remote_open(r, &c, &err) < 0 || list_get(c, f, &list, &err) < 0 ||
+        list_output(r, list, &style, &err) < 0)
         return cli_fail(&err);
-    if (list_output(list, r->json, f->quiet, "id", list_print) < 0)
-        return cli_failf("out of memory");
     return cli_flush(0);
 }
 
@@ -183,6 +244,10 @@ const struct opt list_options[] = {
      .set = opt_flag,
      .off = offsetof(struct list_args, filter.quiet),
      .help = "Print ids alone"},
+    {.name = "no-trunc",
+     .set = opt_flag,
+     .off = offsetof(struct list_args, filter.whole),
+     .help = "Do not cut commands"},
     {0},
 };
 
@@ -213,11 +278,17 @@ static const struct opt state_options[] = {
      .set = opt_state,
      .flags = OPT_REPEAT,
      .help = "Only those in this state: created, running, paused, stopped, broken"},
+    {.name = "all", /* of docker; ls lists all in any case */
+     .letter = 'a',
+     .set = opt_flag,
+     .off = offsetof(struct list_args, all),
+     .flags = OPT_HIDDEN},
     {0},
 };
 static const struct opt_group groups[] = {{.title = "States", .rows = state_options},
                                           {.title = "Lists", .rows = list_options},
-                                          REMOTE_GROUP,
+                                          FORMAT_GROUP,
+                                          FOREIGN_GROUP(foreign_list_options),
                                           {0}};
 
 static const char *const details[] = {
@@ -226,6 +297,7 @@ static const char *const details[] = {
 };
 
 static const struct example examples[] = {
+    {"rind ls --format '{{.Names}}: {{.Status}}'", "a line for each"},
     {"rind ls --status stopped --quiet | xargs -r rind rm", "remove all that have stopped"},
     {0},
 };

@@ -108,7 +108,7 @@ static void put_sections(FILE *f, const struct section *s)
 
 static void put_option(FILE *f, const struct opt *o)
 {
-    if (o->flags & OPT_HIDDEN)
+    if (!opt_is_shown(o))
         return;
     (void)fputs(".TP\n", f);
     if (o->letter != 0)
@@ -145,6 +145,8 @@ static void put_verb(FILE *f, const struct verb *v)
         (void)fputs(".\n", f);
     }
     for (const struct opt_group *g = v->groups; g != NULL && g->rows != NULL; g++) {
+        if (g->title == NULL)
+            continue;
         (void)fputs(".PP\n", f);
         put_text(f, g->title);
         (void)fputs(":\n", f);
@@ -179,7 +181,8 @@ void manual_print(FILE *f)
         put_verb(f, verbs[i]);
     (void)fputs(".SH GLOBAL OPTIONS\nThese stand before or after the command's name.\n", f);
     put_options(f, global_options);
-    (void)fputs(".TP\n\\fB\\-\\-version\\fR\nShow the version.\n.SH EXIT STATUS\n", f);
+    (void)fputs(".TP\n\\fB\\-v\\fR, \\fB\\-\\-version\\fR\nShow the version.\n.SH EXIT STATUS\n",
+                f);
     for (const struct exit_text *e = exit_texts; e->status != NULL; e++)
         (void)fprintf(f, ".TP\n\\fB%s\\fR\n%s.\n", e->status, e->what);
     put_sections(f, sections_after);

@@ -51,7 +51,7 @@ static const struct opt network_options[] = {
     {0},
 };
 static const struct opt_group groups[] = {
-    {.title = "Options", .rows = network_options}, REMOTE_GROUP, {0}};
+    {.title = "Options", .rows = network_options}, FORMAT_GROUP, {0}};
 
 /* ---- create, ls ---- */
 
@@ -93,19 +93,34 @@ static int print_list(const json_t *list)
     return table_print(t, stdout);
 }
 
+static json_t *network_row(const json_t *n)
+{
+    json_t *row = row_new(n);
+
+    row_text(row, "Name", member(n, "name"));
+    row_text(row, "Driver", "bridge");
+    row_text(row, "Scope", "local");
+    row_text(row, "Internal", json_is_true(json_object_get(n, "internal")) ? "true" : "false");
+    row_text(row, "CreatedAt", member(n, "createdAt"));
+    row_ago(row, "RunningFor", json_object_get(n, "createdAt"));
+    row_labels(row, "Labels", json_object_get(n, "labels"));
+    (void)json_object_set_new(row, "Sandboxes",
+                              json_integer(json_integer_value(json_object_get(n, "users"))));
+    return row;
+}
+
 static int list_networks(void *data, struct client *c, char **names, struct err *err)
 {
     struct network_args *args = data;
+    struct list_style style = {.key = "name", .row = network_row, .print = print_list};
     auto_ptr(json_decref) json_t *root = NULL;
     int r = client_json(c, "GET", "/v1/networks", NULL, &root, err);
 
     (void)names;
     if (r < 0)
         return r;
-    if (list_output(json_object_get(root, "networks"), args->remote.json, args->quiet, "name",
-                    print_list) < 0)
-        return err_errno(err, -ENOMEM, "networks");
-    return 0;
+    style.quiet = args->quiet;
+    return list_output(&args->remote, json_object_get(root, "networks"), &style, err);
 }
 
 /* ---- the verb ---- */

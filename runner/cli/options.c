@@ -87,11 +87,12 @@ static const struct opt *find_name(const struct opt_group *groups, const char *n
     return NULL;
 }
 
-static const struct opt *find_letter(const struct opt_group *groups, char letter)
+/* Flags: rows with any of them are passed over. */
+static const struct opt *find_letter(const struct opt_group *groups, char letter, unsigned flags)
 {
     for (; groups->rows != NULL; groups++)
         for (const struct opt *o = groups->rows; o->name != NULL; o++)
-            if (o->letter == letter)
+            if (o->letter == letter && (o->flags & flags) == 0)
                 return o;
     return NULL;
 }
@@ -109,7 +110,7 @@ static int unknown_name(const struct opt_group *groups, const char *name, size_t
     word[len] = '\0';
     for (; groups->rows != NULL; groups++)
         for (const struct opt *o = groups->rows; o->name != NULL; o++)
-            if ((o->flags & OPT_HIDDEN) == 0)
+            if (opt_is_shown(o))
                 nearest_offer(&n, word, o->name);
     if (n.name == NULL)
         return err_set(err, -EINVAL, "--%s: unknown option; --help lists them", word);
@@ -121,7 +122,7 @@ static int unknown_letter(const struct opt_group *groups, char letter, struct er
     const struct opt *other = NULL;
 
     if ((letter >= 'a' && letter <= 'z') || (letter >= 'A' && letter <= 'Z'))
-        other = find_letter(groups, (char)(letter ^ 0x20));
+        other = find_letter(groups, (char)(letter ^ 0x20), OPT_HIDDEN | OPT_FOREIGN);
     if (other == NULL)
         return err_set(err, -EINVAL, "-%c: unknown option; --help lists them", letter);
     return err_set(err, -EINVAL, "-%c: unknown option; the nearest is -%c, --%s", letter,
@@ -176,6 +177,13 @@ static int parse_name(const struct opt_group *groups, void *target, const char *
 
     if (o == NULL)
         return unknown_name(groups, word, len, err);
+    if (o->flags & OPT_FOREIGN)
+        return err_set(err, -EINVAL, "--%s: %s", o->name, o->help);
+    /* Docker's flags may have a value. */
+    if (o->arg == NULL && text != NULL && strcmp(text, "false") == 0)
+        return 0;
+    if (o->arg == NULL && text != NULL && strcmp(text, "true") == 0)
+        text = NULL;
     if (o->arg == NULL && text != NULL)
         return err_set(err, -EINVAL, "--%s: takes no value; write --%s alone", o->name, o->name);
     if (o->arg != NULL && text == NULL) {
@@ -188,6 +196,12 @@ static int parse_name(const struct opt_group *groups, void *target, const char *
     return apply_option(target, o, text, rest, err);
 }
 
+/* True if a value stands in the same word behind the letter, or is the next word. */
+static bool letter_has_value(const char *word, char *const *next)
+{
+    return word[1] != '\0' || (*next != NULL && (*next)[0] != '-');
+}
+
 /*
  * Parses one `-abc` word: flags, up to a letter that takes the rest, or the next word, as its
  * value.
@@ -196,12 +210,16 @@ static int parse_letters(const struct opt_group *groups, void *target, const cha
                          char ***next, struct opt_rest *rest, struct err *err)
 {
     for (; *word != '\0'; word++) {
-        const struct opt *o = find_letter(groups, *word);
+        const struct opt *o = find_letter(groups, *word, 0);
         const char *text = NULL;
         int r;
 
+        if (o != NULL && (o->flags & OPT_SHARED_LETTER) && !letter_has_value(word, *next))
+            o = find_letter(groups, *word, OPT_SHARED_LETTER);
         if (o == NULL)
             return unknown_letter(groups, *word, err);
+        if (o->flags & OPT_FOREIGN)
+            return err_set(err, -EINVAL, "-%c: %s", *word, o->help);
         if (o->arg == NULL) {
             if (word[1] == '=')
                 return err_set(err, -EINVAL, "-%c: takes no value; write -%c alone", *word, *word);

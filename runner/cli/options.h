@@ -3,8 +3,8 @@
 /*
  * Command line options by table. A table of rows is the only source of accepted options, of
  * `--help` and of the manual page. Accepted spellings: `--name VALUE`, `--name=VALUE`, `-n VALUE`,
- * `-nVALUE`, `-n=VALUE`, groups of flags (`-it`). `--` or the first operand ends the options.
- * Errors are one line with the option as written.
+ * `-nVALUE`, `-n=VALUE`, groups of flags (`-it`), `--flag=true`, and `--flag=false` for nothing.
+ * `--` or the first operand ends the options. Errors are one line with the option as written.
  */
 
 #include <stdbool.h>
@@ -23,6 +23,13 @@ enum opt_flags {
     OPT_REPEAT = 1 << 0, /* may be repeated; without it the last one wins */
     OPT_STOP = 1 << 1,   /* ends parsing at once (--help); following words are ignored */
     OPT_HIDDEN = 1 << 2, /* accepted, but not shown in help, manual, or suggestions */
+    /*
+     * An option of another program. It is refused, with or without a value, and `help` is the
+     * message: what stands in its place here. Implies OPT_HIDDEN; needs no `set`.
+     */
+    OPT_FOREIGN = 1 << 3,
+    /* The letter alone, or before another option, is that of a later row. Needs `arg`. */
+    OPT_SHARED_LETTER = 1 << 4,
 };
 
 struct opt {
@@ -36,7 +43,7 @@ struct opt {
 };
 
 struct opt_group {
-    const char *title;      /* heading in help */
+    const char *title;      /* heading in help; NULL: not shown in help and manual */
     const struct opt *rows; /* NULL ends a list of groups */
 };
 
@@ -55,6 +62,12 @@ int opts_parse(const struct opt_group *groups, void *target, char **argv, struct
  */
 int opts_parse_anywhere(const struct opt_group *groups, void *target, char **argv,
                         struct opt_rest *ret, struct err *err);
+
+/* False for rows that help, manual, completion and suggestions leave out. */
+static inline bool opt_is_shown(const struct opt *o)
+{
+    return (o->flags & (OPT_HIDDEN | OPT_FOREIGN)) == 0;
+}
 
 /* Handlers for common members: opt_flag sets a bool, opt_text a const char * (borrowed). */
 opt_handler opt_flag, opt_text;

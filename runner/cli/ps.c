@@ -6,6 +6,7 @@
 
 #include "base/auto.h"
 #include "base/err.h"
+#include "cli/foreign-options.h"
 #include "cli/human.h"
 #include "cli/listing.h"
 #include "cli/text-table.h"
@@ -22,7 +23,8 @@ static const struct opt ps_options[] = {
 };
 static const struct opt_group groups[] = {{.title = "States", .rows = ps_options},
                                           {.title = "Lists", .rows = list_options},
-                                          REMOTE_GROUP,
+                                          FORMAT_GROUP,
+                                          FOREIGN_GROUP(foreign_list_options),
                                           {0}};
 
 static const char *const details[] = {
@@ -162,7 +164,9 @@ static int show_one(const struct list_args *args, const char *name)
         print_json(json_incref(rows));
     else if (args->filter.quiet)
         print_ids(rows);
-    else if (print_rows(rows) < 0)
+    else if (format_is_given(&args->remote) && format_list(&args->remote, rows, NULL, &err) < 0)
+        return cli_fail(&err);
+    else if (!format_is_given(&args->remote) && print_rows(rows) < 0)
         return cli_failf("ps: out of memory");
     return cli_flush(0);
 }

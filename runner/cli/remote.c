@@ -14,6 +14,7 @@
 #include "base/auto.h"
 #include "base/buf.h"
 #include "base/err.h"
+#include "cli/list-format.h"
 #include "cli/url.h"
 #include "json/parse.h"
 #include "sandbox/paths.h"
@@ -24,11 +25,17 @@
       .help = "The daemon's socket; default $RIND_SOCKET, else rind.sock in the runtime "          \
               "directory" }
 
+#define JSON_ROW                                                                                   \
+    { .name = "json", .set = opt_flag, .off = offsetof(struct remote, json),                       \
+      .help = "Print JSON for programs" }
+
 const struct opt socket_options[] = {SOCKET_ROW, {0}};
-const struct opt remote_options[] = {
+const struct opt remote_options[] = {SOCKET_ROW, JSON_ROW, {0}};
+const struct opt format_options[] = {
     SOCKET_ROW,
-    { .name = "json", .set = opt_flag, .off = offsetof(struct remote, json),
-      .help = "Print JSON for programs" },
+    JSON_ROW,
+    { .name = "format", .arg = "TEMPLATE", .set = opt_text, .off = offsetof(struct remote, format),
+      .help = FORMAT_HELP },
     {0},
 };
 /* clang-format on */

@@ -16,6 +16,7 @@ struct remote {
     struct globals globals; /* first: cli.h */
     const char *socket;     /* --socket, or NULL */
     bool json;              /* --json */
+    const char *format;     /* --format of lists (list-format.h), or NULL */
 };
 
 /* Option tables: --socket only, and --socket with --json. */

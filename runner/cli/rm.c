@@ -11,7 +11,7 @@
 
 struct rm_args {
     struct remote remote; /* first */
-    bool force;
+    bool force, volumes;
 };
 
 static const struct opt rm_options[] = {
@@ -20,6 +20,11 @@ static const struct opt rm_options[] = {
      .set = opt_flag,
      .off = offsetof(struct rm_args, force),
      .help = "Also those that run: they are killed"},
+    {.name = "volumes", /* of docker; anonymous volumes go with their sandbox in any case */
+     .letter = 'v',
+     .set = opt_flag,
+     .off = offsetof(struct rm_args, volumes),
+     .flags = OPT_HIDDEN},
     {0},
 };
 static const struct opt_group groups[] = {

@@ -87,20 +87,24 @@ static int run_error_status(struct client *c, int code, int *ret_status)
     return code;
 }
 
-static int run_detached(struct client *c, json_t *body, int *ret_status, struct err *err)
+static int run_detached(struct sandbox_args *args, struct client *c, json_t *body, int *ret_status,
+                        struct err *err)
 {
     auto_ptr(json_decref) json_t *root = NULL;
     int r = client_json(c, "POST", target, body, &root, err);
 
     if (r < 0)
         return run_error_status(c, r, ret_status);
+    r = cidfile_write(&args->cidfile, member(root, "id"), err);
+    if (r < 0)
+        return r;
     (void)printf("%s\n", member(root, "id"));
     *ret_status = cli_flush(0);
     return 0;
 }
 
-static int run_attached(const struct sandbox_args *args, struct client *c, json_t *body,
-                        int *ret_status, struct err *err)
+static int run_attached(struct sandbox_args *args, struct client *c, json_t *body, int *ret_status,
+                        struct err *err)
 {
     const struct attached_options options = {
         .tty = args->spec->tty, .input = args->spec->interactive, .detach = args->attached.detach};
@@ -122,6 +126,9 @@ static int run_attached(const struct sandbox_args *args, struct client *c, json_
     r = url_make(&again, "/v1/sandboxes/%s/attach", id != NULL ? id : "");
     if (r < 0)
         return err_errno(err, r, "run");
+    r = cidfile_write(&args->cidfile, id != NULL ? id : "", err);
+    if (r < 0)
+        return r;
     r = attached_run(a, c, again.data, true, &end, err);
     attached_free(take(a));
     *ret_status = end.status;
@@ -131,7 +138,7 @@ static int run_attached(const struct sandbox_args *args, struct client *c, json_
     return r;
 }
 
-int run_remote(const struct sandbox_args *args, int *ret_status, struct err *err)
+int run_remote(struct sandbox_args *args, int *ret_status, struct err *err)
 {
     auto_client struct client *c = NULL;
     json_t *body = NULL;
@@ -146,6 +153,6 @@ int run_remote(const struct sandbox_args *args, int *ret_status, struct err *err
         return RUN_ALONE;
     if (r < 0)
         return r;
-    return args->detach ? run_detached(c, body, ret_status, err)
+    return args->detach ? run_detached(args, c, body, ret_status, err)
                         : run_attached(args, c, body, ret_status, err);
 }

@@ -12,4 +12,4 @@ enum { RUN_ALONE = 1 };
  * at the default socket, or the request needs this process. Negative: failed; *ret_status is set,
  * too. Blocks until the command ends.
  */
-int run_remote(const struct sandbox_args *args, int *ret_status, struct err *err);
+int run_remote(struct sandbox_args *args, int *ret_status, struct err *err);

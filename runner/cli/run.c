@@ -13,6 +13,7 @@
 #include "base/err.h"
 #include "cli/attach-options.h"
 #include "cli/cli.h"
+#include "cli/foreign-options.h"
 #include "cli/run-remote.h"
 #include "cli/spec-options.h"
 #include "spec/spec.h"
@@ -42,6 +43,7 @@ static const struct opt_group groups[] = {
     {.title = "Isolation", .rows = isolation_options},
     {.title = "Daemon", .rows = daemon_options},
     {.title = "Kept by the daemon (--detach)", .rows = kept_options},
+    FOREIGN_GROUP(foreign_run_options),
     {0},
 };
 
@@ -76,7 +78,13 @@ static const struct example examples[] = {
 
 static_assert(offsetof(struct sandbox_args, remote.globals) == 0, "globals come first");
 
-static int run_spec(const struct globals *g, struct spec *spec, int *ret_status, struct err *err)
+static int on_core_id(void *data, const char *id, struct err *err)
+{
+    return cidfile_write(data, id, err);
+}
+
+static int run_spec(const struct globals *g, struct sandbox_args *args, int *ret_status,
+                    struct err *err)
 {
     struct cli_dirs dirs;
     struct core_config cfg;
@@ -85,9 +93,12 @@ static int run_spec(const struct globals *g, struct spec *spec, int *ret_status,
     r = cli_dirs(g, &dirs, err);
     if (r < 0)
         return r;
-    cfg = (struct core_config){
-        .state_dir = dirs.state, .runtime_dir = dirs.runtime, .debug = g->debug};
-    return core_run(&cfg, spec, ret_status, err);
+    cfg = (struct core_config){.state_dir = dirs.state,
+                               .runtime_dir = dirs.runtime,
+                               .debug = g->debug,
+                               .on_id = on_core_id,
+                               .data = &args->cidfile};
+    return core_run(&cfg, args->spec, ret_status, err);
 }
 
 static int check_choice(const struct sandbox_args *args, struct err *err)
@@ -102,12 +113,14 @@ static int check_choice(const struct sandbox_args *args, struct err *err)
                        "--restart %s: only with --detach, as a run that is attached ends with its "
                        "command; add --detach or leave --restart out",
                        spec_restart_name(args->spec->restart));
+    if (!args->detach && args->spec->console)
+        return err_set(err, -EINVAL, "--log-times: only with --detach, as else there is no log");
     return spec_check_remove(args, err);
 }
 
 static int run_with(const struct verb *v, const struct globals *g, char **argv, struct spec *spec)
 {
-    struct sandbox_args args = {.remote.globals = *g, .spec = spec};
+    struct sandbox_args args = {.remote.globals = *g, .spec = spec, .cidfile.fd = FD_NONE};
     struct opt_rest rest;
     struct err err = ERR_NONE;
     /*
@@ -127,14 +140,19 @@ static int run_with(const struct verb *v, const struct globals *g, char **argv, 
         r = err_set(&err, -ENOTTY, "%s", no_terminal);
     if (r == 0)
         r = spec_validate(spec, &err);
+    if (r == 0)
+        r = cidfile_open(&args.cidfile, &err);
+    if (r == 0 && !args.detach)
+        hint_shell(spec->tty, spec->interactive, spec->argv, "rind run -it ...");
     if (r == 0 && !args.alone)
         r = run_remote(&args, &status, &err);
     if (r == RUN_ALONE || (r == 0 && args.alone))
-        r = run_spec(&args.remote.globals, spec, &status, &err);
+        r = run_spec(&args.remote.globals, &args, &status, &err);
     if (r < 0 && status == EXIT_RIND)
         cli_hint_root(&err);
     if (r < 0)
         (void)cli_fail_image(&err, &rest);
+    cidfile_done(&args.cidfile);
     return status;
 }
 

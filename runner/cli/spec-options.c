@@ -4,9 +4,11 @@
 
 #include <errno.h>
 #include <stdlib.h>
+#include <string.h>
 
 #include "base/auto.h"
 #include "base/err.h"
+#include "cli/mount-option.h"
 #include "json/parse.h"
 #include "spec/json.h"
 #include "spec/spec.h"
@@ -34,6 +36,7 @@ SPEC_HANDLER(spec_set_user);
 SPEC_HANDLER(spec_add_env);
 SPEC_HANDLER(spec_add_env_file);
 SPEC_HANDLER(spec_add_volume);
+SPEC_HANDLER(spec_add_mount);
 SPEC_HANDLER(spec_add_restore);
 SPEC_HANDLER(spec_add_tmpfs);
 SPEC_HANDLER(spec_add_publish);
@@ -72,6 +75,19 @@ static int spec_flag(void *target, const struct opt *o, const char *text, struct
     return 0;
 }
 
+/* Docker's --pull, of which there is nothing to choose while there are no registries. */
+static int opt_pull(void *target, const struct opt *o, const char *text, struct err *err)
+{
+    (void)target;
+    (void)o;
+    if (strcmp(text, "missing") == 0 || strcmp(text, "never") == 0)
+        return 0;
+    if (strcmp(text, "always") == 0 || strcmp(text, "newer") == 0)
+        return err_set(err, -EOPNOTSUPP,
+                       "\"%s\": there are no registries yet; rind load brings another image", text);
+    return err_set(err, -EINVAL, "\"%.64s\": must be missing, never or always", text);
+}
+
 /* clang-format off */
 const struct opt root_options[] = {
     { .name = "rootfs",    .arg = "DIR",  .set = on_spec_set_rootfs,
@@ -89,6 +105,9 @@ const struct opt root_options[] = {
               "which is made when there is none and filled with what the image has at DST (not with "
               ":nocopy). With :ro it cannot be written to. DST alone: a new volume that goes with "
               "the sandbox" },
+    { .name = "mount",     .arg = "KEY=VALUE,...", .set = on_spec_add_mount, .flags = OPT_REPEAT,
+      .help = "The same as docker writes it: type=bind,source=SRC,target=DST,readonly, or "
+              "type=volume or type=tmpfs, with volume-nocopy, tmpfs-size, tmpfs-mode" },
     { .name = "restore",   .arg = "VOLUME:DST", .set = on_spec_add_restore, .flags = OPT_REPEAT,
       .help = "Put a copy of VOLUME, such as rind snapshot --dir makes one, at DST; it goes with the "
               "sandbox" },
@@ -146,6 +165,12 @@ const struct opt command_options[] = {
     { .name = "rm",          .set = opt_flag, .off = offsetof(struct sandbox_args, remove),
       .help = "Remove the sandbox and its files when the command ends. rind run does so always, "
               "but with --detach" },
+    { .name = "cidfile",     .arg = "FILE", .set = opt_text,
+      .off = offsetof(struct sandbox_args, cidfile.path),
+      .help = "Write the sandbox's id to FILE, which must not be there yet" },
+    { .name = "pull",        .arg = "WHEN", .set = opt_pull,
+      .help = "missing or never: the image is the store's in any case, as there are no registries "
+              "yet; always is refused" },
     {0},
 };
 
@@ -156,6 +181,10 @@ const struct opt kept_options[] = {
     { .name = "restart", .arg = "POLICY", .set = on_spec_set_restart,
       .help = "When the main process has ended by itself, start it again: no (default), "
               "on-failure[:TIMES], always, or unless-stopped; not with --rm" },
+    { .name = "log-times", .set = spec_flag, .off = offsetof(struct spec, console),
+      .help = "Keep the log line by line with times, for rind logs --timestamps and --since, and in "
+              "the order of both streams; the command waits with more output while the daemon is "
+              "away" },
     { .name = "stop-signal",  .arg = "SIGNAL", .set = on_spec_set_stop_signal,
       .help = "What rind stop sends first (default TERM)" },
     { .name = "stop-timeout", .arg = "TIME", .set = on_spec_set_stop_timeout,
@@ -181,15 +210,20 @@ const struct opt isolation_options[] = {
     { .name = "policy",   .arg = "NAME|FILE", .set = on_spec_set_policy,
       .help = "Allow what this policy allows: untrusted (default), container, build, fuse, net-admin, "
               "or a JSON file" },
-    { .name = "hostname", .arg = "NAME", .set = on_spec_set_hostname,
-      .help = "Set the host name inside; by default it is the sandbox's id" },
+    { .name = "hostname", .letter = 'h', .arg = "NAME", .set = on_spec_set_hostname,
+      .flags = OPT_SHARED_LETTER,
+      .help = "Set the host name inside; by default it is the sandbox's id. -h alone shows this help" },
     { .name = "network",  .arg = "MODE|NAME", .set = on_spec_set_network, .flags = OPT_REPEAT,
       .help = "none: only a loopback device. internet: connections to public addresses. "
               "container:NAME: the network of another sandbox. Any other NAME: a network whose "
               "members reach each other; host is refused, bridge and default are called internet "
               "here. Default: what the policy says" },
+    { .name = "net", .arg = "MODE|NAME", .set = on_spec_set_network,
+      .flags = OPT_REPEAT | OPT_HIDDEN },
     { .name = "network-alias", .arg = "NAME", .set = on_spec_add_net_alias, .flags = OPT_REPEAT,
       .help = "Another name by which the members of its network find it" },
+    { .name = "net-alias", .arg = "NAME", .set = on_spec_add_net_alias,
+      .flags = OPT_REPEAT | OPT_HIDDEN },
     { .name = "allow-net", .arg = "CIDR[:PORT][/PROTO]", .set = on_spec_add_allow_net,
       .flags = OPT_REPEAT,
       .help = "Allow connections there, whatever the network is otherwise: 10.1.0.0/16:5432" },

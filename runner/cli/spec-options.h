@@ -5,6 +5,7 @@
 #include <jansson.h>
 
 #include "cli/attached.h"
+#include "cli/cidfile.h"
 #include "cli/remote.h"
 
 struct err;
@@ -16,6 +17,7 @@ struct sandbox_args {
     struct attached_options attached; /* only `detach`, the keys, is used */
     bool remove;                      /* --rm */
     bool alone, detach;               /* for run: --alone, --detach */
+    struct cidfile cidfile;           /* --cidfile */
 };
 
 extern const struct opt root_options[], command_options[], limit_options[], isolation_options[];

@@ -2,6 +2,7 @@
 
 #include <errno.h>
 #include <stddef.h>
+#include <string.h>
 #include <unistd.h>
 
 #include "base/auto.h"
@@ -32,16 +33,35 @@ static const struct opt_group groups[] = {
     {.title = "Options", .rows = start_options}, REMOTE_GROUP, {0}};
 
 static const char *const details[] = {
-    "Starts the main process of each sandbox that was created or has stopped. What it has written "
-    "to its files before is still there. One without a command that has stopped is there for "
+    "Starts the main process of each sandbox that was created or has stopped; one that runs is "
+    "left "
+    "as it is. What it has written to its files before is still there. One without a command that "
+    "has stopped is there for "
     "rind exec again.",
     NULL,
 };
 
+/* States in which the main process runs, or is about to: a start has nothing to do. */
+static bool is_started(const json_t *sandbox)
+{
+    const char *state = member(sandbox, "state");
+
+    return strcmp(state, "running") == 0 || strcmp(state, "starting") == 0;
+}
+
+/* One that runs is what was asked for. */
 static int start_one(struct client *c, const char *name, void *args, json_t **ret, struct err *err)
 {
+    auto_ptr(json_decref) json_t *sandbox = NULL;
+    int r = remote_post(c, name, "start", NULL, ret, err);
+
     (void)args;
-    return remote_post(c, name, "start", NULL, ret, err);
+    if (r != -EBUSY || remote_get(c, "/v1/sandboxes/%s", name, &sandbox, NULL) < 0 ||
+        !is_started(sandbox))
+        return r;
+    *ret = take(sandbox);
+    *err = (struct err)ERR_NONE;
+    return 0;
 }
 
 /*
@@ -90,12 +110,13 @@ static int attach_one(const struct remote *remote, const char *name)
     auto_buf struct buf target = BUF_INIT(URL_MAX), again = BUF_INIT(URL_MAX);
     struct err err = ERR_NONE;
 
-    if (url_make(&target, "/v1/sandboxes/%s/start", name) < 0 ||
-        url_make(&again, "/v1/sandboxes/%s/attach", name) < 0)
-        return cli_failf("%.64s: too long", name);
     if (remote_open(remote, &c, &err) < 0 ||
         remote_get(c, "/v1/sandboxes/%s", name, &root, &err) < 0)
         return cli_fail(&err);
+    if (url_make(&target, is_started(root) ? "/v1/sandboxes/%s/attach" : "/v1/sandboxes/%s/start",
+                 name) < 0 ||
+        url_make(&again, "/v1/sandboxes/%s/attach", name) < 0)
+        return cli_failf("%.64s: too long", name);
     return start_attached(c, name, target.data, json_object_get(root, "spec"), again.data);
 }
 

@@ -32,7 +32,7 @@ static const struct opt stats_options[] = {
     {0},
 };
 static const struct opt_group groups[] = {
-    {.title = "Options", .rows = stats_options}, REMOTE_GROUP, {0}};
+    {.title = "Options", .rows = stats_options}, FORMAT_GROUP, {0}};
 
 static const char *const details[] = {
     "Shows processor time, memory and processes of the sandboxes that run, or of those that are "
@@ -137,13 +137,13 @@ static void add_shares(json_t *all, const json_t *before)
 
 /* ---- output ---- */
 
-/* "12 MiB of 1 GiB"; empty without a disk limit. */
+/* "12 MiB of 1 GiB". */
 static void add_disk(struct text_table *t, const json_t *disk)
 {
     char used[HUMAN_MAX], size[HUMAN_MAX];
 
     if (!json_is_object(disk)) {
-        table_add(t, NULL);
+        table_add(t, "no limit");
         return;
     }
     table_addf(t, "%s of %s", human_bytes((uint64_t)number_of(disk, "usedBytes"), used),
@@ -179,17 +179,47 @@ static int print_table(const json_t *all)
     return table_print(t, stdout);
 }
 
-static int print_sample(const struct stats_args *args, json_t *all, bool live)
+static void row_bytes(json_t *row, const char *key, const json_t *one, const char *from)
+{
+    char size[HUMAN_MAX];
+
+    row_text(row, key, human_bytes((uint64_t)number_of(one, from), size));
+}
+
+static json_t *stats_row(const json_t *one)
+{
+    json_t *row = row_new(one);
+    char share[32];
+
+    (void)snprintf(share, sizeof(share), "%.2f%%",
+                   json_real_value(json_object_get(one, "cpuPercent")));
+    row_text(row, "ID", member(one, "id"));
+    row_text(row, "Name", member(one, "name"));
+    row_text(row, "Container", member(one, "name"));
+    row_text(row, "CPUPerc", share);
+    row_bytes(row, "MemUsage", one, "memoryBytes");
+    row_bytes(row, "MemPeak", one, "memoryPeakBytes");
+    (void)json_object_set(row, "PIDs", json_object_get(one, "pids"));
+    (void)json_object_set(row, "OOMKills", json_object_get(one, "oomKills"));
+    return row;
+}
+
+static int print_sample(const struct stats_args *args, json_t *all, bool live, struct err *err)
 {
     if (args->remote.json) {
         print_json_line(json_incref(all));
+    } else if (format_is_given(&args->remote)) {
+        int r = format_list(&args->remote, all, stats_row, err);
+
+        if (r < 0)
+            return r;
     } else {
         if (live)
             (void)fputs("\033[H\033[J", stdout); /* cursor home, clear to the end of the screen */
         if (print_table(all) < 0)
-            return -ENOMEM;
+            return err_errno(err, -ENOMEM, "stats");
     }
-    return fflush(stdout) == 0 ? 0 : -errno;
+    return fflush(stdout) == 0 ? 0 : err_errno(err, -errno, "standard output");
 }
 
 static int stats_run(const struct stats_args *args, char **names, struct err *err)
@@ -212,10 +242,8 @@ static int stats_run(const struct stats_args *args, char **names, struct err *er
         add_shares(now, before);
         json_decref(before);
         before = now;
-        r = print_sample(args, now, live);
-        if (r < 0)
-            return err_errno(err, r, "standard output");
-        if (once)
+        r = print_sample(args, now, live, err);
+        if (r < 0 || once)
             break;
         wait = INTERVAL_MS;
     }

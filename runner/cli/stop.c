@@ -33,6 +33,7 @@ static const struct opt stop_options[] = {
      .set = opt_timeout,
      .help = "From the stop signal to SIGKILL: seconds, or a number with ms, s, m, or h; 0 kills "
              "at once. Default: what the sandbox was created with (10 s)"},
+    {.name = "time", .arg = "TIME", .set = opt_timeout, .flags = OPT_HIDDEN}, /* of docker */
     {0},
 };
 static const struct opt_group groups[] = {

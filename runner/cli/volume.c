@@ -79,7 +79,7 @@ static const struct opt volume_options[] = {
     {0},
 };
 static const struct opt_group groups[] = {
-    {.title = "Options", .rows = volume_options}, REMOTE_GROUP, {0}};
+    {.title = "Options", .rows = volume_options}, FORMAT_GROUP, {0}};
 
 /* ---- create ---- */
 
@@ -194,18 +194,38 @@ static int print_list(const json_t *list)
     return table_print(t, stdout);
 }
 
+static json_t *volume_row(const json_t *v)
+{
+    json_t *row = row_new(v);
+    json_t *bytes = json_object_get(v, "sizeBytes");
+    char size[HUMAN_MAX] = "";
+
+    if (json_is_integer(bytes))
+        (void)human_bytes((uint64_t)json_integer_value(bytes), size);
+    row_text(row, "Name", member(v, "name"));
+    row_text(row, "Driver", "local");
+    row_text(row, "Scope", "local");
+    row_text(row, "Kind", json_is_true(json_object_get(v, "anonymous")) ? "anonymous" : "named");
+    row_text(row, "Size", size);
+    row_ago(row, "RunningFor", json_object_get(v, "createdAt"));
+    row_labels(row, "Labels", json_object_get(v, "labels"));
+    (void)json_object_set_new(row, "Users",
+                              json_integer(json_integer_value(json_object_get(v, "users"))));
+    return row;
+}
+
 static int list_volumes(void *data, struct client *c, char **names, struct err *err)
 {
     struct volume_args *args = data;
+    struct list_style style = {.key = "name", .row = volume_row, .print = print_list};
     auto_ptr(json_decref) json_t *list = NULL;
     int r = get_list(args, c, &list, err);
 
     (void)names;
     if (r < 0)
         return r;
-    if (list_output(list, args->remote.json, args->quiet, "name", print_list) < 0)
-        return err_errno(err, -ENOMEM, "volumes");
-    return 0;
+    style.quiet = args->quiet;
+    return list_output(&args->remote, list, &style, err);
 }
 
 /* ---- prune ---- */

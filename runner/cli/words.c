@@ -11,6 +11,7 @@
 #include "base/buf.h"
 #include "base/err.h"
 #include "cli/cli.h"
+#include "cli/list-format.h"
 #include "cli/url.h"
 #include "json/parse.h"
 
@@ -48,6 +49,22 @@ static int words_inspect(const struct words *words, struct client *c, char **nam
     return 0;
 }
 
+/* inspect with --format: a line for each. */
+static int words_format(const struct words *words, const struct remote *remote, struct client *c,
+                        char **names, struct err *err)
+{
+    int r = 0;
+
+    for (; r == 0 && *names != NULL; names++) {
+        auto_ptr(json_decref) json_t *one = NULL;
+
+        r = remote_get(c, words->target, *names, &one, err);
+        if (r == 0)
+            r = format_one(remote, one, err);
+    }
+    return r;
+}
+
 static int words_remove_one(struct client *c, const char *name, void *data, json_t **ret,
                             struct err *err)
 {
@@ -81,10 +98,14 @@ static int run_word(const struct words *words, const struct word *w, void *args,
         return cli_failf("%s %s: name a %s", words->noun, w->name, words->noun);
     if (count > w->max)
         return cli_failf("%s %s: %.64s: one operand too many", words->noun, w->name, names[w->max]);
+    if (remote->format != NULL && w != &word_inspect && strcmp(w->name, "ls") != 0)
+        return cli_failf("--format: only of %s ls and inspect", words->noun);
     if (w == &word_rm)
         return remote_each(remote, names, words_remove_one, (void *)(uintptr_t)words);
     r = remote_open(remote, &c, &err);
-    if (r == 0)
+    if (r == 0 && w == &word_inspect && remote->format != NULL)
+        r = words_format(words, remote, c, names, &err);
+    else if (r == 0)
         r = w == &word_inspect ? words_inspect(words, c, names, &err)
                                : w->run(args, c, names, &err);
     if (r < 0)
@@ -95,10 +116,11 @@ static int run_word(const struct words *words, const struct word *w, void *args,
 int words_main(const struct verb *v, const struct words *words, void *args, char **argv)
 {
     const struct word *w;
-    char **names;
+    char **names, what[96];
     int status;
 
-    if (remote_begin(v, args, argv, 1, REMOTE_ANY, "command", &names, &status) != VERB_GO)
+    (void)snprintf(what, sizeof(what), "command (%s)", words->must_be);
+    if (remote_begin(v, args, argv, 1, REMOTE_ANY, what, &names, &status) != VERB_GO)
         return status;
     w = find_word(words, names[0]);
     return w != NULL ? run_word(words, w, args, names + 1)

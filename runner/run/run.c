@@ -701,6 +701,8 @@ int core_run(const struct core_config *cfg, struct spec *spec, int *ret_status, 
         n = run_image(launcher_state_fd(r.launcher), spec, &r.use_fd, err);
     if (n == 0)
         n = run_start_sandbox(&r);
+    if (n == 0 && cfg->on_id != NULL)
+        n = cfg->on_id(cfg->data, r.id, err);
     if (n == 0)
         n = run_supervise(&r);
     if (n == 0)

@@ -11,6 +11,9 @@ struct spec;
 struct core_config {
     const char *state_dir, *runtime_dir; /* absolute */
     bool debug;
+    /* NULL, or called with the sandbox's id when its init runs. A negative errno ends the run. */
+    int (*on_id)(void *data, const char *id, struct err *err);
+    void *data;
 };
 
 /*

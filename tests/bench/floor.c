@@ -1,7 +1,7 @@
 /*
  * The floor: the kernel work of one rind sandbox (create, run a static true, remove), and nothing
  * else: no plan, no policy, no protocol, no checks of what came back. `make bench` measures rind
- * against it. It follows DESIGN section 2:
+ * against it. Its processes, and what each of them does:
  *
  *   L  this process, in the place of the launcher: id range lock, directories, cgroups, clone3,
  * maps, overlay of idmapped lower layers, /dev, removal A  init (floor-init.c), PID 1 of the outer

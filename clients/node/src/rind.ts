@@ -356,6 +356,11 @@ export class Rind {
     return this.verb(id, 'restart', json, { signal });
   }
 
+  /** Gives it another name; its id stays. */
+  async renameSandbox(id: string, name: string, options: CallOptions = {}): Promise<api.Sandbox | undefined> {
+    return this.verb(id, 'rename', { name }, options);
+  }
+
   async pauseSandbox(id: string, options: CallOptions = {}): Promise<api.Sandbox | undefined> {
     return this.verb(id, 'pause', {}, options);
   }

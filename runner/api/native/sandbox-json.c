@@ -1,5 +1,6 @@
 #include "api/native/sandbox-json.h"
 
+#include <stdio.h>
 #include <string.h>
 
 #include "api/common.h"
@@ -9,6 +10,8 @@
 #include "sandbox/sandbox.h"
 #include "spec/json.h"
 #include "spec/spec.h"
+
+enum { COMMAND_TEXT_MAX = 512 /* bytes, NUL included */ };
 
 static json_t *encode_labels(const struct spec *spec)
 {
@@ -74,6 +77,36 @@ static json_t *encode_ports(const struct sandbox *s, const struct spec *spec)
     return list;
 }
 
+/*
+ * The main process's command for people: its words joined by blanks, and cut. spec.command has it
+ * whole.
+ */
+static json_t *encode_command(const struct spec *spec)
+{
+    char text[COMMAND_TEXT_MAX] = "";
+    json_t *encoded;
+    size_t len = 0;
+
+    for (char **a = spec != NULL ? spec->argv : NULL; a != NULL && *a != NULL; a++) {
+        int n = snprintf(text + len, sizeof(text) - len, "%s%s", a != spec->argv ? " " : "", *a);
+
+        len += n > 0 ? (size_t)n : 0;
+        if (len >= sizeof(text)) {
+            len = sizeof(text) - 1;
+            break;
+        }
+    }
+    if (len == 0)
+        return json_null();
+    encoded = json_string(text);
+    /* The cut may go through a character: at most three of its bytes are left. */
+    for (int i = 0; encoded == NULL && i < 3 && len > 1; i++) {
+        text[--len] = '\0';
+        encoded = json_string(text);
+    }
+    return encoded != NULL ? encoded : json_null();
+}
+
 static json_t *encode_health(const struct health_info *f, bool whole)
 {
     json_t *root, *log;
@@ -119,6 +152,8 @@ json_t *sandbox_encode(const struct sandbox *s, bool whole)
         (void)json_object_set_new(root, "image",
                                   spec != NULL && spec->image != NULL ? json_string(spec->image)
                                                                       : json_null());
+    if (root != NULL)
+        (void)json_object_set_new(root, "command", encode_command(spec));
     if (root != NULL)
         (void)json_object_set_new(root, "networkClosed",
                                   f.net_closed != NULL ? json_string(f.net_closed) : json_null());

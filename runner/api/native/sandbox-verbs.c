@@ -6,6 +6,7 @@
 
 #include "api/common.h"
 #include "api/native/sandbox-attach.h"
+#include "api/native/sandbox-json.h"
 #include "base/auto.h"
 #include "base/clock.h"
 #include "http/json-body.h"
@@ -154,6 +155,41 @@ void sandbox_post_signal(struct http_request *req)
         reply_error(req, &err);
     else
         reply_empty(req, 204);
+}
+
+/* ---- rename ---- */
+
+struct rename_body {
+    char *name; /* owned */
+};
+
+static const struct jfield rename_body_fields[] = {
+    {.name = "name",
+     .decode = j_string,
+     .off = offsetof(struct rename_body, name),
+     .required = true},
+    {0},
+};
+
+void sandbox_post_rename(struct http_request *req)
+{
+    struct sandbox *s = api_sandbox(req);
+    struct rename_body body = {.name = NULL};
+    struct err err = ERR_NONE;
+    int r;
+
+    if (s == NULL)
+        return;
+    r = http_query(req, NULL, NULL, &err);
+    if (r == 0)
+        r = json_body(req, rename_body_fields, &body, &err);
+    if (r == 0)
+        r = sandbox_rename(s, body.name, &err);
+    if (r < 0)
+        reply_error(req, &err);
+    else
+        reply_json(req, 200, sandbox_encode(s, true));
+    free(body.name);
 }
 
 /* ---- stats ---- */

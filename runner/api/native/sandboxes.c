@@ -354,6 +354,7 @@ const struct route native_sandbox_routes[] = {
     {"POST",   "/v1/sandboxes/{id}/restart", sandbox_post_restart,    ROUTE_BODY, 0},
     {"POST",   "/v1/sandboxes/{id}/pause",   sandbox_post_pause,      ROUTE_BODY, 0},
     {"POST",   "/v1/sandboxes/{id}/resume",  sandbox_post_resume,     ROUTE_BODY, 0},
+    {"POST",   "/v1/sandboxes/{id}/rename",  sandbox_post_rename,     ROUTE_BODY, 0},
     {"POST",   "/v1/sandboxes/{id}/signal",  sandbox_post_signal,     ROUTE_BODY, 0},
     {"GET",    "/v1/sandboxes/{id}/wait",    sandbox_get_wait,       0, 0},
     {"POST",   "/v1/sandboxes/{id}/snapshot", sandbox_post_snapshot, ROUTE_BODY, 0},

@@ -11,7 +11,7 @@ from engines import Docker, Rind, engine
 
 FLOOR = "floor, beside the API"
 SPAWN = "host: spawn true, beside the API"
-EXEC_PLUS = 400  # us; DESIGN 8
+EXEC_PLUS = 400  # us over the floor: the aim
 FEW = 5  # one run of Docker or runc for so many of rind
 LIFE = "create + exec true + delete"
 SLEEP = ["/bin/payload", "sleep", "1000000"]

@@ -13,7 +13,7 @@ ALIVE, QUICK_ALIVE = 1000, 100
 STREAMS, MIB, QUICK_MIB = 32, 64, 8
 EXECS = 100
 CREATES = 100  # more than the cgroups that rind lets wait (64, launch/janitor.c): whoever goes on pays for those before
-RATIO = 1.5  # DESIGN 8
+RATIO = 1.5  # the aim
 CALM, CALM_LIMIT = 0.05, 20  # share of the CPUs in use, and seconds after which it is measured all the same
 GIB = 1024
 
