@@ -148,18 +148,30 @@ static void unpack_set_dir_times(const struct tar_unpack *t)
 
 /* ---- attributes ---- */
 
+/*
+ * As Docker, and as an image's layers: a file arrives without the attributes that cannot be set
+ * here. The file system may not support them or not take the value, and the kernel refuses what the
+ * sandbox's rights do not cover: capabilities below a guarded volume or without CAP_SETFCAP.
+ */
+static bool xattr_is_skipped(int error)
+{
+    return error == EOPNOTSUPP || error == EPERM || error == EACCES || error == EINVAL ||
+           error == ERANGE || error == E2BIG;
+}
+
 static int unpack_set_xattrs(struct tar_unpack *t, int fd)
 {
     for (size_t i = 0; i < t->item.xattr_count; i++) {
         const struct tar_xattr *x = &t->item.xattrs[i];
 
-        if (fsetxattr(fd, x->name, x->value, x->len, 0) < 0)
-            return unpack_fail(t, -errno, x->name);
+        if (fsetxattr(fd, x->name, x->value, x->len, 0) < 0 && !xattr_is_skipped(errno))
+            return unpack_fail(t, -errno, "set an extended attribute");
     }
     return 0;
 }
 
-/* The order matters: fchown clears set-id bits and capabilities. */
+/* The order matters: fchown clears set-id bits and capabilities, and setting an attribute takes the
+ * right to write, which the mode may take away. */
 static int unpack_set_attributes(struct tar_unpack *t, int fd)
 {
     const struct timespec time = {.tv_sec = t->item.mtime, .tv_nsec = (long)t->item.mtime_ns};
@@ -168,11 +180,13 @@ static int unpack_set_attributes(struct tar_unpack *t, int fd)
 
     if (t->owners && fchown(fd, t->item.uid, t->item.gid) < 0)
         return unpack_fail(t, -errno, "set owner");
+    r = unpack_set_xattrs(t, fd);
+    if (r < 0)
+        return r;
     r = shim_fchmod(fd, t->item.mode);
     if (r < 0)
         return unpack_fail(t, r, "set mode");
-    r = unpack_set_xattrs(t, fd);
-    if (r == 0 && futimens(fd, times) < 0)
+    if (futimens(fd, times) < 0)
         r = unpack_fail(t, -errno, "set time");
     return r;
 }
@@ -331,10 +345,6 @@ static int unpack_check_item(struct tar_unpack *t)
         return unpack_fail(t, -EPERM, "a device");
     if (t->path[0] == '\0' && t->item.kind != TAR_DIRECTORY)
         return unpack_fail(t, -EINVAL, "the top is not a directory");
-    for (size_t i = 0; i < t->item.xattr_count; i++)
-        if (!cmd_xattr_carried(t->item.xattrs[i].name))
-            return unpack_fail(t, -EPERM,
-                               "an extended attribute that is not user.* or security.capability");
     return 0;
 }
 

@@ -3,6 +3,7 @@
 #include <errno.h>
 #include <string.h>
 
+#include "proto/tar-xattr.h"
 #include "proto/utf8.h"
 
 /* The fields of a header block. */
@@ -27,6 +28,7 @@ enum {
 };
 
 static const char xattr_key[] = "SCHILY.xattr.";
+static const char libarchive_key[] = "LIBARCHIVE.xattr.";
 
 /* ---- reading: numbers ---- */
 
@@ -214,13 +216,27 @@ static int pax_take_text(struct tar_in *t, const char *value, size_t len, char *
     return 0;
 }
 
-static int pax_take_xattr(struct tar_in *t, struct tar_item *item, const char *name,
-                          const char *value, size_t len)
+static struct tar_xattr *item_find_xattr(struct tar_item *item, const char *name)
 {
-    if (item->xattr_count == TAR_XATTRS_MAX)
+    for (size_t i = 0; i < item->xattr_count; i++)
+        if (strcmp(item->xattrs[i].name, name) == 0)
+            return &item->xattrs[i];
+    return NULL;
+}
+
+/* A later value of a name replaces an earlier one, but libarchive's form never one of the other. */
+static int pax_take_xattr(struct tar_in *t, struct tar_item *item, const char *name,
+                          const char *value, size_t len, bool keep)
+{
+    struct tar_xattr *found = item_find_xattr(item, name);
+
+    if (!tar_xattr_settable(name) || (found != NULL && keep))
+        return 0;
+    if (found == NULL && item->xattr_count == TAR_XATTRS_MAX)
         return tar_fail(t, -E2BIG, "more than 32 extended attributes");
-    item->xattrs[item->xattr_count++] =
-        (struct tar_xattr){.name = name, .value = value, .len = len};
+    if (found == NULL)
+        found = &item->xattrs[item->xattr_count++];
+    *found = (struct tar_xattr){.name = name, .value = value, .len = len};
     return 0;
 }
 
@@ -233,8 +249,8 @@ static int pax_take_number(struct tar_in *t, const char *value, int64_t *ret, bo
 }
 
 /* Handles one "key=value". Descriptive keys (comments, user names, access times) are skipped. */
-static int pax_apply(struct tar_in *t, struct tar_item *item, struct extra *x, const char *key,
-                     const char *value, size_t len)
+static int pax_apply(struct tar_in *t, struct tar_item *item, struct extra *x, char *key,
+                     char *value, size_t len)
 {
     bool empty = len == 0; /* an empty value cancels an earlier one */
     int r = 0;
@@ -264,7 +280,11 @@ static int pax_apply(struct tar_in *t, struct tar_item *item, struct extra *x, c
     } else if (strncmp(key, "GNU.sparse.", 11) == 0) {
         r = tar_fail(t, -EOPNOTSUPP, "a sparse file");
     } else if (strncmp(key, xattr_key, sizeof(xattr_key) - 1) == 0) {
-        r = pax_take_xattr(t, item, key + sizeof(xattr_key) - 1, value, len);
+        r = pax_take_xattr(t, item, key + sizeof(xattr_key) - 1, value, len, false);
+    } else if (strncmp(key, libarchive_key, sizeof(libarchive_key) - 1) == 0) {
+        key += sizeof(libarchive_key) - 1;
+        if (tar_xattr_decode(key, value, &len))
+            r = pax_take_xattr(t, item, key, value, len, true);
     }
     return r;
 }

@@ -6,8 +6,9 @@
  *
  * The reader is strict, because an archive may be hostile: checksums, the two blocks at the end,
  * and every number are checked. It refuses an entry that it cannot unpack faithfully, and names it.
- * It reads pax headers (local and global), GNU's long names and base-256 numbers, and old archives
- * without a magic. It refuses sparse files, multi-volume parts and compressed archives.
+ * It reads pax headers (local and global; attributes as star or as libarchive writes them), GNU's
+ * long names and base-256 numbers, and old archives without a magic. It refuses sparse files,
+ * multi-volume parts and compressed archives.
  */
 
 #include <stdbool.h>
@@ -38,6 +39,7 @@ enum tar_kind {
     TAR_PIPE,
 };
 
+/* tar_read gives those that a sandbox can set (tar-xattr.h), and skips others. */
 struct tar_xattr {
     const char *name;  /* terminated */
     const void *value; /* not terminated */

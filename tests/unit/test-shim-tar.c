@@ -4,6 +4,7 @@
 #include <stdint.h>
 #include <sys/types.h>
 
+#include "proto/tar-xattr.h"
 #include "proto/tar.h"
 #include "tap.h"
 
@@ -287,6 +288,75 @@ TEST(what_other_writers_do)
     CHECK_INT(tar_read(&in, &item), 1);
     CHECK_INT(item.kind, TAR_REGULAR);
     CHECK_INT(tar_read(&in, &item), 0);
+}
+
+static void check_xattr(size_t i, const char *name, const char *value)
+{
+    CHECK_STR(item.xattrs[i].name, name);
+    CHECK_INT(item.xattrs[i].len, strlen(value));
+    CHECK(memcmp(item.xattrs[i].value, value, strlen(value)) == 0);
+}
+
+TEST(attributes_as_others_write_them)
+{
+    archive_len = 0;
+    put_raw(&(struct raw){.name = "x",
+                          .type = 'x',
+                          DATA("43 LIBARCHIVE.xattr.com.apple.x=AAAA//8gIQ\n"
+                               "35 LIBARCHIVE.xattr.user.a=Zmlyc3Q\n"
+                               "32 SCHILY.xattr.user.a=replaced\n"
+                               "35 LIBARCHIVE.xattr.user.a=bGF0ZXI\n"
+                               "43 LIBARCHIVE.xattr.user.with%20space=b25l\n"
+                               "28 SCHILY.xattr.trusted.x=y\n"
+                               "37 SCHILY.xattr.security.selinux=x:y\n"
+                               "38 SCHILY.xattr.security.capability=c\n"
+                               "42 SCHILY.xattr.system.posix_acl_access=a\n"
+                               "37 LIBARCHIVE.xattr.user.bad=no text\n"
+                               "38 LIBARCHIVE.xattr.user.b%3dd=bm9uZQ\n"
+                               "30 SCHILY.xattr.user.b=second\n")});
+    put_raw(&(struct raw){.name = "f", .type = '0'});
+    add_end();
+    begin();
+    CHECK_INT(tar_read(&in, &item), 1);
+    CHECK_INT(item.xattr_count, 5);
+    check_xattr(0, "user.a", "replaced");
+    check_xattr(1, "user.with space", "one");
+    check_xattr(2, "security.capability", "c");
+    check_xattr(3, "system.posix_acl_access", "a");
+    check_xattr(4, "user.b", "second");
+    CHECK_INT(tar_read(&in, &item), 0);
+}
+
+TEST(libarchives_form_of_an_attribute)
+{
+    static const struct {
+        const char *name, *value, *want_name, *want; /* NULL: refused */
+    } rows[] = {
+        {"user.x", "", "user.x", ""},        {"user.x", "YQ", "user.x", "a"},
+        {"user.x", "YQ==", "user.x", "a"},   {"user.x", "YWI=", "user.x", "ab"},
+        {"user.x", "YWJj", "user.x", "abc"}, {"%75ser%2Ex", "+/+/", "user.x", "\xfb\xff\xbf"},
+        {"user.x", "Y", NULL, NULL},         {"user.x", "YWJj=", "user.x", "abc"},
+        {"user.x", "Y===", NULL, NULL},      {"user.x", "YW Jj", NULL, NULL},
+        {"user.%", "YQ", NULL, NULL},        {"user.%4", "YQ", NULL, NULL},
+        {"user.%00x", "YQ", NULL, NULL},     {"user.%3dx", "YQ", NULL, NULL},
+        {"user.%zz", "YQ", NULL, NULL},
+    };
+
+    for (size_t i = 0; i < sizeof(rows) / sizeof(rows[0]); i++) {
+        char name[32], value[32];
+        size_t len = strlen(rows[i].value);
+        bool ok;
+
+        (void)snprintf(name, sizeof(name), "%s", rows[i].name);
+        (void)snprintf(value, sizeof(value), "%s", rows[i].value);
+        ok = tar_xattr_decode(name, value, &len);
+        CHECK_INT(ok, rows[i].want != NULL);
+        if (!ok || rows[i].want == NULL)
+            continue;
+        CHECK_STR(name, rows[i].want_name);
+        CHECK_INT(len, strlen(rows[i].want));
+        CHECK(memcmp(value, rows[i].want, len) == 0);
+    }
 }
 
 static void refused(const char *what, int code, const char *why)
