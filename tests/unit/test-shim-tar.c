@@ -359,6 +359,90 @@ TEST(libarchives_form_of_an_attribute)
     }
 }
 
+static struct tar_piece map[TAR_SPARSE_MAX];
+
+/* An entry of format 1.0 with this map, and `data` bytes behind it. */
+static void add_sparse(const char *pax, const char *text, size_t data)
+{
+    static char contents[4 * TAR_BLOCK];
+    size_t len = strlen(text), start = (len + TAR_BLOCK - 1) / TAR_BLOCK * TAR_BLOCK;
+
+    memset(contents, 0, sizeof(contents));
+    memcpy(contents, text, len);
+    memset(contents + start, 'd', data);
+    archive_len = 0;
+    put_raw(&(struct raw){.name = "x", .type = 'x', .data = pax, .data_len = strlen(pax)});
+    put_raw(&(struct raw){
+        .name = "GNUSparseFile.0/f", .type = '0', .data = contents, .data_len = start + data});
+    put_raw(&(struct raw){.name = "next", .type = '0', DATA("n")});
+    add_end();
+}
+
+#define SPARSE_PAX "22 GNU.sparse.major=1\n22 GNU.sparse.minor=0\n"
+
+TEST(sparse_files)
+{
+    static const char pax[] =
+        SPARSE_PAX "26 GNU.sparse.name=a/file\n17 path=not this\n28 GNU.sparse.realsize=1000\n";
+    char data[16];
+
+    add_sparse(pax, "3\n0\n2\n500\n3\n1000\n0\n", 5);
+    begin();
+    in.map = map;
+    CHECK_INT(tar_read(&in, &item), 1);
+    CHECK_STR(item.name, "a/file");
+    CHECK(item.sparse);
+    CHECK_INT(item.real_size, 1000);
+    CHECK_INT(item.size, 5);
+    CHECK_INT(in.map_count, 3);
+    CHECK_INT(map[1].offset, 500);
+    CHECK_INT(map[1].len, 3);
+    CHECK_INT(tar_read_data(&in, data, sizeof(data)), 5);
+    CHECK_INT(tar_read(&in, &item), 1);
+    CHECK_STR(item.name, "next");
+    CHECK(!item.sparse);
+    CHECK_INT(tar_read(&in, &item), 0);
+    in.map = NULL;
+}
+
+TEST(sparse_files_that_are_refused)
+{
+    static const char size[] = SPARSE_PAX "28 GNU.sparse.realsize=1000\n";
+    static const struct {
+        const char *pax, *map;
+        size_t data;
+        int code;
+    } rows[] = {
+        {size, "1\n0\n5\n", 4, -EBADMSG},
+        {size, "1\n0\n5\n", 6, -EBADMSG},
+        {size, "2\n0\n5\n4\n1\n", 6, -EBADMSG},
+        {size, "2\n10\n5\n0\n1\n", 6, -EBADMSG},
+        {size, "1\n999\n2\n", 2, -EBADMSG},
+        {size, "1\n1001\n0\n", 0, -EBADMSG},
+        {size, "2\n0\n5\n", 5, -EBADMSG},
+        {size, "-1\n", 0, -EBADMSG},
+        {size, "1\n0\n99999999999999999999999\n", 0, -EBADMSG},
+        {size, "x\n", 0, -EBADMSG},
+        {size, "", 0, -EBADMSG},
+        {SPARSE_PAX, "1\n0\n5\n", 5, -EOPNOTSUPP},
+        {"22 GNU.sparse.major=0\n22 GNU.sparse.minor=1\n28 GNU.sparse.realsize=1000\n", "0\n", 0,
+         -EOPNOTSUPP},
+        {"24 GNU.sparse.map=0,0,5\n", "", 5, -EOPNOTSUPP},
+    };
+
+    for (size_t i = 0; i < sizeof(rows) / sizeof(rows[0]); i++) {
+        add_sparse(rows[i].pax, rows[i].map, rows[i].data);
+        begin();
+        in.map = map;
+        CHECK_INT(tar_read(&in, &item), rows[i].code);
+        CHECK(in.why != NULL);
+    }
+    in.map = NULL;
+    add_sparse(size, "0\n", 0);
+    begin();
+    CHECK_INT(tar_read(&in, &item), -EOPNOTSUPP); /* for a caller without room for a map */
+}
+
 static void refused(const char *what, int code, const char *why)
 {
     int r;
