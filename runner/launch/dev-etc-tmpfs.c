@@ -259,19 +259,31 @@ static int own_split(int whole, const struct own_wants *w, int parts[OWN_PARTS])
     return r;
 }
 
-/* Makes the sandbox's mount of a file read-only. Otherwise a process inside could sleep while it
- * holds the inode lock: it writes from a page that its FUSE server does not deliver. The launcher's
- * next write would wait for that lock. On a read-only mount no process inside takes the lock. */
-static int own_file_set_read_only(int part)
+/*
+ * Makes the sandbox's mounts of files in /etc read-only: all of them with a read-only root, which
+ * they cover. The launcher still writes through its own fds.
+ *
+ * With FUSE also each file that the launcher writes. Otherwise a process inside could sleep while
+ * it holds the inode lock: it writes from a page that its FUSE server does not deliver. The
+ * launcher's next write would wait for that lock. On a read-only mount no process inside takes it.
+ */
+static int own_set_etc_read_only(const struct own_wants *w, const bool written[ETC_FILES],
+                                 const int parts[ETC_FILES])
 {
     struct mount_attr closed = {.attr_set = MOUNT_ATTR_RDONLY};
+    int r = 0;
 
-    return sys_mount_setattr(part, "", AT_EMPTY_PATH, &closed);
+    for (int i = 0; i < ETC_FILES && r == 0; i++)
+        if (w->read_only || (w->fuse && written[i]))
+            r = sys_mount_setattr(parts[i], "", AT_EMPTY_PATH, &closed);
+    return r;
 }
 
 int own_mounts(const struct own_wants *w, struct own_mounts *ret, int *ret_hosts_fd,
                int *ret_resolv_fd, struct err *err)
 {
+    const bool written[ETC_FILES] = {
+        [ETC_HOSTS] = ret_hosts_fd != NULL, [ETC_RESOLV] = ret_resolv_fd != NULL};
     auto_close int hosts = FD_NONE, resolv = FD_NONE;
     int parts[OWN_PARTS], r;
     mode_t mask;
@@ -290,10 +302,8 @@ int own_mounts(const struct own_wants *w, struct own_mounts *ret, int *ret_hosts
     if (r < 0)
         return r;
     r = own_split(ret->whole, w, parts);
-    if (r == 0 && w->fuse && ret_hosts_fd != NULL)
-        r = own_file_set_read_only(parts[ETC_HOSTS]);
-    if (r == 0 && w->fuse && ret_resolv_fd != NULL)
-        r = own_file_set_read_only(parts[ETC_RESOLV]);
+    if (r == 0)
+        r = own_set_etc_read_only(w, written, parts);
     if (r < 0) {
         own_close_parts(parts);
         return err_errno(err, r, "mount /dev, the files of /etc and what /sys shows of limits");

@@ -269,6 +269,7 @@ static int step_own(struct start *st, struct err *err)
     const struct own_wants wants = {
         .owner = st->s->ids.base,
         .fuse = st->s->fuse,
+        .read_only = (st->q->flags & LAUNCH_READ_ONLY) != 0,
         .texts = texts,
         .cgroups = st->cgroups.count > 0 ? &st->cgroups : NULL,
         .cpus = st->on_some_cpus ? &cpus : NULL,

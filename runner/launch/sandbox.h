@@ -463,6 +463,7 @@ const char *etc_path(enum etc_file file);
 struct own_wants {
     uid_t owner;
     bool fuse;                         /* with /dev/fuse */
+    bool read_only;                    /* the sandbox's root, and so the files of /etc */
     const struct buf *texts;           /* contents of the files of /etc, ETC_FILES of them */
     const struct cgroup_view *cgroups; /* the view's parts, which need mount points; or NULL */
     /* The processor lists for /sys/devices/system/cpu/online and /proc/cpuinfo; or NULL. */

@@ -36,6 +36,7 @@ struct made_dirs {
 
 struct tar_unpack {
     struct tar_in in;
+    struct tar_piece map[TAR_SPARSE_MAX];
     struct tar_item item;
     char path[FILE_PATH_MAX + 1]; /* the item's path, cleaned */
     int top, parent;  /* the target directory; the directory in which the item is made */
@@ -148,18 +149,30 @@ static void unpack_set_dir_times(const struct tar_unpack *t)
 
 /* ---- attributes ---- */
 
+/*
+ * As Docker, and as an image's layers: a file arrives without the attributes that cannot be set
+ * here. The file system may not support them or not take the value, and the kernel refuses what the
+ * sandbox's rights do not cover: capabilities below a guarded volume or without CAP_SETFCAP.
+ */
+static bool xattr_is_skipped(int error)
+{
+    return error == EOPNOTSUPP || error == EPERM || error == EACCES || error == EINVAL ||
+           error == ERANGE || error == E2BIG;
+}
+
 static int unpack_set_xattrs(struct tar_unpack *t, int fd)
 {
     for (size_t i = 0; i < t->item.xattr_count; i++) {
         const struct tar_xattr *x = &t->item.xattrs[i];
 
-        if (fsetxattr(fd, x->name, x->value, x->len, 0) < 0)
-            return unpack_fail(t, -errno, x->name);
+        if (fsetxattr(fd, x->name, x->value, x->len, 0) < 0 && !xattr_is_skipped(errno))
+            return unpack_fail(t, -errno, "set an extended attribute");
     }
     return 0;
 }
 
-/* The order matters: fchown clears set-id bits and capabilities. */
+/* The order matters: fchown clears set-id bits and capabilities, and setting an attribute takes the
+ * right to write, which the mode may take away. */
 static int unpack_set_attributes(struct tar_unpack *t, int fd)
 {
     const struct timespec time = {.tv_sec = t->item.mtime, .tv_nsec = (long)t->item.mtime_ns};
@@ -168,11 +181,13 @@ static int unpack_set_attributes(struct tar_unpack *t, int fd)
 
     if (t->owners && fchown(fd, t->item.uid, t->item.gid) < 0)
         return unpack_fail(t, -errno, "set owner");
+    r = unpack_set_xattrs(t, fd);
+    if (r < 0)
+        return r;
     r = shim_fchmod(fd, t->item.mode);
     if (r < 0)
         return unpack_fail(t, r, "set mode");
-    r = unpack_set_xattrs(t, fd);
-    if (r == 0 && futimens(fd, times) < 0)
+    if (futimens(fd, times) < 0)
         r = unpack_fail(t, -errno, "set time");
     return r;
 }
@@ -193,18 +208,40 @@ static int unpack_set_attributes_at(struct tar_unpack *t)
 
 /* ---- kinds of entries ---- */
 
-static int unpack_write_contents(struct tar_unpack *t, int fd)
+static int unpack_write_bytes(struct tar_unpack *t, int fd, uint64_t len)
 {
     static char buf[READ_BYTES];
-    ssize_t n;
 
-    while ((n = tar_read_data(&t->in, buf, sizeof(buf))) > 0) {
-        int r = shim_write(fd, buf, (size_t)n);
+    while (len > 0) {
+        ssize_t n = tar_read_data(&t->in, buf, len < sizeof(buf) ? (size_t)len : sizeof(buf));
+        int r = n > 0 ? shim_write(fd, buf, (size_t)n) : 0;
 
+        if (n <= 0)
+            return n < 0 ? unpack_fail(t, (int)n, t->in.why) : 0;
         if (r < 0)
             return unpack_fail(t, r, "write");
+        len -= (uint64_t)n;
     }
-    return n < 0 ? unpack_fail(t, (int)n, t->in.why) : 0;
+    return 0;
+}
+
+/* Holes are left out: an archive of a few blocks may describe a file of any size. */
+static int unpack_write_contents(struct tar_unpack *t, int fd)
+{
+    int r = 0;
+
+    if (!t->item.sparse)
+        return unpack_write_bytes(t, fd, t->item.size);
+    for (size_t i = 0; r == 0 && i < t->in.map_count; i++) {
+        const struct tar_piece *piece = &t->map[i];
+
+        if (lseek(fd, (off_t)piece->offset, SEEK_SET) < 0)
+            return unpack_fail(t, -errno, "write");
+        r = unpack_write_bytes(t, fd, piece->len);
+    }
+    if (r == 0 && ftruncate(fd, (off_t)t->item.real_size) < 0)
+        r = unpack_fail(t, -errno, "write");
+    return r;
 }
 
 /* A file that cannot be unlinked because it is a mount point (/etc/hosts) is overwritten. */
@@ -331,10 +368,6 @@ static int unpack_check_item(struct tar_unpack *t)
         return unpack_fail(t, -EPERM, "a device");
     if (t->path[0] == '\0' && t->item.kind != TAR_DIRECTORY)
         return unpack_fail(t, -EINVAL, "the top is not a directory");
-    for (size_t i = 0; i < t->item.xattr_count; i++)
-        if (!cmd_xattr_carried(t->item.xattrs[i].name))
-            return unpack_fail(t, -EPERM,
-                               "an extended attribute that is not user.* or security.capability");
     return 0;
 }
 
@@ -378,6 +411,7 @@ int cmd_tar_in(char **args)
     int r;
 
     t.in.read = read_stdin;
+    t.in.map = t.map;
     cmd_options(args + 1, (const struct cmd_option[]){{.name = "--no-owners", .flag = &no_owners},
                                                       {.name = NULL}});
     t.owners = geteuid() == 0 && !no_owners;

@@ -50,6 +50,7 @@ struct exec_child {
     const struct plan_rlimit *rlimits;
     char **argv, **envp, **groups;
     const char *user, *cwd;
+    int cwd_error; /* of step_cwd_as_root; 0: the directory is the one asked for */
     struct userdb_identity who;
     struct exec_arena *arena, own_arena;
     char home[HOME_ENTRY_MAX];
@@ -362,6 +363,16 @@ int exec_set_caps(uint64_t permitted, uint64_t effective)
     return raw_error(RAW(SYS_capset, RAW_PTR(&header), RAW_PTR(data)));
 }
 
+static int get_permitted_caps(uint64_t *ret)
+{
+    struct __user_cap_header_struct header = {.version = _LINUX_CAPABILITY_VERSION_3};
+    struct __user_cap_data_struct data[2] = {{.permitted = 0}};
+    long r = RAW(SYS_capget, RAW_PTR(&header), RAW_PTR(data));
+
+    *ret = (uint64_t)data[1].permitted << 32 | data[0].permitted;
+    return raw_error(r);
+}
+
 /* Raw system calls change this thread only; a libc would change other threads, too. */
 static int step_ids(struct exec_child *e)
 {
@@ -459,11 +470,9 @@ static int step_make_cwd(struct exec_child *e)
     return 0;
 }
 
-/*
- * Changes the directory as the user. Magic links of /proc, which could lead out of the root, are
- * not followed.
- */
-static int step_cwd(struct exec_child *e)
+/* Changes the directory with the rights that this process has now. Magic links of /proc, which
+ * could lead out of the root, are not followed. */
+static int enter_cwd(const struct exec_child *e)
 {
     char buffer[EXEC_PATH_MAX];
     long fd, r;
@@ -476,6 +485,32 @@ static int step_cwd(struct exec_child *e)
     if (r == 0 && (RAW(SYS_getcwd, RAW_PTR(buffer), sizeof(buffer)) < 0 || buffer[0] != '/'))
         r = -ENOENT; /* getcwd has returned "(unreachable)" */
     return raw_error(r);
+}
+
+/*
+ * Changes the directory as root, so that another user may be started in a directory that only root
+ * may enter, as with runc. Root has no more capabilities here than the policy gives to root's
+ * processes. The process gets a working directory by this and no fd: each use of it is checked
+ * against the user's rights.
+ */
+static int step_cwd_as_root(struct exec_child *e)
+{
+    uint64_t all;
+    int r = get_permitted_caps(&all);
+
+    if (r == 0)
+        r = exec_set_caps(all, all & e->plan->header->capabilities);
+    if (r != 0)
+        return r;
+    e->cwd_error = enter_cwd(e);
+    return exec_set_caps(all, all);
+}
+
+/* Changes the directory as the user where root could not: a file system may give rights to that
+ * user alone. */
+static int step_cwd(struct exec_child *e)
+{
+    return e->cwd_error != 0 ? enter_cwd(e) : 0;
 }
 
 /*
@@ -604,6 +639,7 @@ static const struct {
     {EXEC_STEP_GROUP,        step_groups},
     {EXEC_STEP_STDIO,        step_own_stdio},
     {EXEC_STEP_CWD,          step_make_cwd},
+    {EXEC_STEP_CWD,          step_cwd_as_root},
     {EXEC_STEP_RLIMIT,       step_rlimit},
     {EXEC_STEP_IDS,          step_ids},
     {EXEC_STEP_CAPABILITIES, step_capabilities},

@@ -3,6 +3,7 @@
 #include <errno.h>
 #include <string.h>
 
+#include "proto/tar-xattr.h"
 #include "proto/utf8.h"
 
 /* The fields of a header block. */
@@ -24,9 +25,17 @@ enum {
     DEV_MINOR = 337,
     PREFIX = 345,
     PREFIX_LEN = 155,
+    /* GNU's old format of sparse files: pieces of two numbers each, here and in further blocks */
+    SPARSE = 386,
+    SPARSE_COUNT = 4,
+    SPARSE_MORE = 482,
+    SPARSE_REAL_SIZE = 483,
+    SPARSE_NEXT_COUNT = 21,
+    SPARSE_NEXT_MORE = 504,
 };
 
 static const char xattr_key[] = "SCHILY.xattr.";
+static const char libarchive_key[] = "LIBARCHIVE.xattr.";
 
 /* ---- reading: numbers ---- */
 
@@ -173,6 +182,9 @@ static int tar_read_whole(struct tar_in *t, uint64_t size, size_t at, size_t *re
 struct extra {
     bool has_name, has_link, has_size, has_uid, has_gid, has_mtime;
     int64_t size, uid, gid;
+    /* GNU's sparse format 1.0 */
+    bool has_major, has_minor, has_real_size, has_sparse_name;
+    int64_t major, minor, real_size;
 };
 
 static bool pax_parse_decimal(const char *s, int64_t *ret, uint32_t *ret_ns)
@@ -214,13 +226,27 @@ static int pax_take_text(struct tar_in *t, const char *value, size_t len, char *
     return 0;
 }
 
-static int pax_take_xattr(struct tar_in *t, struct tar_item *item, const char *name,
-                          const char *value, size_t len)
+static struct tar_xattr *item_find_xattr(struct tar_item *item, const char *name)
 {
-    if (item->xattr_count == TAR_XATTRS_MAX)
+    for (size_t i = 0; i < item->xattr_count; i++)
+        if (strcmp(item->xattrs[i].name, name) == 0)
+            return &item->xattrs[i];
+    return NULL;
+}
+
+/* A later value of a name replaces an earlier one, but libarchive's form never one of the other. */
+static int pax_take_xattr(struct tar_in *t, struct tar_item *item, const char *name,
+                          const char *value, size_t len, bool keep)
+{
+    struct tar_xattr *found = item_find_xattr(item, name);
+
+    if (!tar_xattr_settable(name) || (found != NULL && keep))
+        return 0;
+    if (found == NULL && item->xattr_count == TAR_XATTRS_MAX)
         return tar_fail(t, -E2BIG, "more than 32 extended attributes");
-    item->xattrs[item->xattr_count++] =
-        (struct tar_xattr){.name = name, .value = value, .len = len};
+    if (found == NULL)
+        found = &item->xattrs[item->xattr_count++];
+    *found = (struct tar_xattr){.name = name, .value = value, .len = len};
     return 0;
 }
 
@@ -232,14 +258,33 @@ static int pax_take_number(struct tar_in *t, const char *value, int64_t *ret, bo
     return 0;
 }
 
+/* Handles GNU.sparse.KEY of format 1.0, whose name replaces the entry's. */
+static int pax_apply_sparse(struct tar_in *t, struct tar_item *item, struct extra *x,
+                            const char *key, const char *value, size_t len)
+{
+    if (t->map != NULL && strcmp(key, "major") == 0)
+        return pax_take_number(t, value, &x->major, &x->has_major);
+    if (t->map != NULL && strcmp(key, "minor") == 0)
+        return pax_take_number(t, value, &x->minor, &x->has_minor);
+    if (t->map != NULL && strcmp(key, "realsize") == 0)
+        return pax_take_number(t, value, &x->real_size, &x->has_real_size);
+    if (t->map != NULL && strcmp(key, "name") == 0) {
+        x->has_name = x->has_sparse_name = true;
+        return pax_take_text(t, value, len, item->name);
+    }
+    return tar_fail(t, -EOPNOTSUPP, "a sparse file");
+}
+
 /* Handles one "key=value". Descriptive keys (comments, user names, access times) are skipped. */
-static int pax_apply(struct tar_in *t, struct tar_item *item, struct extra *x, const char *key,
-                     const char *value, size_t len)
+static int pax_apply(struct tar_in *t, struct tar_item *item, struct extra *x, char *key,
+                     char *value, size_t len)
 {
     bool empty = len == 0; /* an empty value cancels an earlier one */
     int r = 0;
 
     if (strcmp(key, "path") == 0) {
+        if (x->has_sparse_name)
+            return 0;
         x->has_name = !empty;
         r = pax_take_text(t, value, len, item->name);
     } else if (strcmp(key, "linkpath") == 0) {
@@ -262,9 +307,13 @@ static int pax_apply(struct tar_in *t, struct tar_item *item, struct extra *x, c
         if (!empty && !pax_parse_decimal(value, &item->mtime, &item->mtime_ns))
             r = tar_fail(t, -EBADMSG, "a pax time that is none");
     } else if (strncmp(key, "GNU.sparse.", 11) == 0) {
-        r = tar_fail(t, -EOPNOTSUPP, "a sparse file");
+        r = pax_apply_sparse(t, item, x, key + 11, value, len);
     } else if (strncmp(key, xattr_key, sizeof(xattr_key) - 1) == 0) {
-        r = pax_take_xattr(t, item, key + sizeof(xattr_key) - 1, value, len);
+        r = pax_take_xattr(t, item, key + sizeof(xattr_key) - 1, value, len, false);
+    } else if (strncmp(key, libarchive_key, sizeof(libarchive_key) - 1) == 0) {
+        key += sizeof(libarchive_key) - 1;
+        if (tar_xattr_decode(key, value, &len))
+            r = pax_take_xattr(t, item, key, value, len, true);
     }
     return r;
 }
@@ -305,7 +354,7 @@ static int type_kind(struct tar_in *t, uint8_t type, enum tar_kind *ret)
                                           TAR_CHARACTER, TAR_BLOCK_DEVICE, TAR_DIRECTORY,
                                           TAR_PIPE,      TAR_REGULAR};
 
-    if (type == '\0') {
+    if (type == '\0' || (type == 'S' && t->map != NULL)) {
         *ret = TAR_REGULAR;
         return 0;
     }
@@ -383,6 +432,137 @@ static int block_get_item(struct tar_in *t, const uint8_t *block, const struct e
     item->size = item->kind == TAR_REGULAR ? (uint64_t)size : 0;
     tar_expect_data(t, item->size);
     return 0;
+}
+
+/* ---- reading: sparse files ---- */
+
+static int sparse_add(struct tar_in *t, const struct tar_item *item, int64_t offset, int64_t len)
+{
+    const struct tar_piece *last = t->map_count > 0 ? &t->map[t->map_count - 1] : NULL;
+    uint64_t after = last != NULL ? last->offset + last->len : 0;
+
+    if (t->map_count == TAR_SPARSE_MAX)
+        return tar_fail(t, -E2BIG, "a sparse file of more than 16384 pieces");
+    if (offset < 0 || len < 0 || (uint64_t)offset < after || (uint64_t)offset > item->real_size ||
+        (uint64_t)len > item->real_size - (uint64_t)offset)
+        return tar_fail(t, -EBADMSG, "a broken map of a sparse file");
+    t->map[t->map_count++] = (struct tar_piece){.offset = (uint64_t)offset, .len = (uint64_t)len};
+    return 0;
+}
+
+/* Adds up to count pieces of a block; a piece without numbers is the end of them. */
+static int sparse_add_old(struct tar_in *t, const struct tar_item *item, const uint8_t *at,
+                          int count)
+{
+    for (; count > 0 && at[0] != '\0'; count--, at += 2 * LONG_LEN) {
+        int64_t offset, len;
+        int r;
+
+        if (!block_get_number(at, LONG_LEN, &offset) ||
+            !block_get_number(at + LONG_LEN, LONG_LEN, &len))
+            return tar_fail(t, -EBADMSG, "a broken map of a sparse file");
+        r = sparse_add(t, item, offset, len);
+        if (r < 0)
+            return r;
+    }
+    return 0;
+}
+
+/* Reads the map of GNU's old format, which stands before the contents and does not count to them.
+ */
+static int sparse_read_old(struct tar_in *t, const uint8_t *head, struct tar_item *item)
+{
+    uint8_t block[TAR_BLOCK];
+    bool more = head[SPARSE_MORE] != 0, end = false;
+    int64_t size;
+    int r;
+
+    if (!block_get_number(head + SPARSE_REAL_SIZE, LONG_LEN, &size) || size < 0)
+        return tar_fail(t, -EBADMSG, "a header with a number that is none");
+    item->real_size = (uint64_t)size;
+    r = sparse_add_old(t, item, head + SPARSE, SPARSE_COUNT);
+    while (r == 0 && more) {
+        r = tar_read_block(t, block, &end);
+        if (r == 0 && end)
+            r = tar_fail(t, -EBADMSG, "the archive ends inside a file");
+        /* A block without a piece could be followed by as many as there are. */
+        if (r == 0 && block[0] == '\0')
+            r = tar_fail(t, -EBADMSG, "a broken map of a sparse file");
+        if (r == 0)
+            r = sparse_add_old(t, item, block, SPARSE_NEXT_COUNT);
+        more = block[SPARSE_NEXT_MORE] != 0;
+    }
+    return r;
+}
+
+/* Reads one number of the map of format 1.0, at *at in a block of the contents. */
+static int sparse_read_number(struct tar_in *t, uint8_t *block, size_t *at, int64_t *ret)
+{
+    *ret = 0;
+    for (;;) {
+        uint8_t c;
+
+        if (*at == TAR_BLOCK) {
+            ssize_t n = t->left >= TAR_BLOCK ? t->read(t->data, block, TAR_BLOCK) : 0;
+
+            if (n != TAR_BLOCK)
+                return tar_fail(t, n < 0 ? (int)n : -EBADMSG, "a broken map of a sparse file");
+            t->left -= TAR_BLOCK;
+            *at = 0;
+        }
+        c = block[(*at)++];
+        if (c == '\n')
+            return 0;
+        if (c < '0' || c > '9' || *ret > INT64_MAX / 10 - 1)
+            return tar_fail(t, -EBADMSG, "a broken map of a sparse file");
+        *ret = *ret * 10 + (c - '0');
+    }
+}
+
+/* Reads the map of format 1.0, which is the beginning of the contents: lines with the number of
+ * pieces, and each one's offset and length, to the end of a block. */
+static int sparse_read_map(struct tar_in *t, struct tar_item *item)
+{
+    uint8_t block[TAR_BLOCK];
+    size_t at = TAR_BLOCK;
+    int64_t count;
+    int r = sparse_read_number(t, block, &at, &count);
+
+    for (int64_t i = 0; r == 0 && i < count; i++) {
+        int64_t offset, len;
+
+        r = sparse_read_number(t, block, &at, &offset);
+        if (r == 0)
+            r = sparse_read_number(t, block, &at, &len);
+        if (r == 0)
+            r = sparse_add(t, item, offset, len);
+    }
+    return r;
+}
+
+static int sparse_read(struct tar_in *t, const uint8_t *block, const struct extra *x,
+                       struct tar_item *item)
+{
+    bool in_pax = x->has_major || x->has_minor || x->has_real_size || x->has_sparse_name;
+    uint64_t sum = 0;
+    int r;
+
+    item->sparse = (block[TYPE] == 'S' || in_pax) && item->kind == TAR_REGULAR;
+    if (!item->sparse)
+        return 0;
+    t->map_count = 0;
+    if (block[TYPE] == 'S') {
+        r = sparse_read_old(t, block, item);
+    } else if (x->has_major && x->has_minor && x->has_real_size && x->major == 1 && x->minor == 0) {
+        item->real_size = (uint64_t)x->real_size;
+        r = sparse_read_map(t, item);
+    } else {
+        r = tar_fail(t, -EOPNOTSUPP, "a sparse file of another format than GNU's 1.0");
+    }
+    for (size_t i = 0; r == 0 && i < t->map_count; i++)
+        sum += t->map[i].len; /* no overflow: at most real_size */
+    item->size = t->left;
+    return r == 0 && sum != item->size ? tar_fail(t, -EBADMSG, "a broken map of a sparse file") : r;
 }
 
 /* Reads GNU's long name or link: the contents up to a NUL. */
@@ -481,6 +661,8 @@ int tar_read(struct tar_in *t, struct tar_item *item)
     if (r < 0)
         return r;
     r = block_get_item(t, block, &x, item);
+    if (r == 0)
+        r = sparse_read(t, block, &x, item);
     return r < 0 ? r : 1;
 }
 

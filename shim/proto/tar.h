@@ -6,8 +6,9 @@
  *
  * The reader is strict, because an archive may be hostile: checksums, the two blocks at the end,
  * and every number are checked. It refuses an entry that it cannot unpack faithfully, and names it.
- * It reads pax headers (local and global), GNU's long names and base-256 numbers, and old archives
- * without a magic. It refuses sparse files, multi-volume parts and compressed archives.
+ * It reads pax headers (local and global; attributes as star or as libarchive writes them), GNU's
+ * long names and base-256 numbers, and old archives without a magic. It refuses multi-volume parts,
+ * compressed archives, and sparse files where the caller does not unpack them (tar_in.map).
  */
 
 #include <stdbool.h>
@@ -22,6 +23,7 @@ enum {
     TAR_RECORD = 10240,      /* archives end on a multiple of this */
     TAR_PAX_MAX = 256 << 10, /* bytes of one pax header */
     TAR_XATTRS_MAX = 32,     /* xattrs of an entry */
+    TAR_SPARSE_MAX = 16384,  /* pieces of data in a sparse file */
     TAR_ID_MAX = 65535,      /* the highest id of a sandbox */
     TAR_ID_NOBODY = 65534,   /* replaces a larger id; equals the kernel's overflow id */
     TAR_SLACK_MAX = 1 << 20, /* bytes after the end of an archive */
@@ -38,6 +40,7 @@ enum tar_kind {
     TAR_PIPE,
 };
 
+/* tar_read gives those that a sandbox can set (tar-xattr.h), and skips others. */
 struct tar_xattr {
     const char *name;  /* terminated */
     const void *value; /* not terminated */
@@ -52,8 +55,11 @@ struct tar_item {
     uint64_t size; /* bytes of the contents that follow */
     int64_t mtime;
     uint32_t mtime_ns;
-    /* for tar_put_item: a regular file of real_size bytes. Its contents in the archive are GNU's
-     * map (format 1.0) and the data between its holes */
+    /*
+     * A regular file of real_size bytes, with holes. For tar_put_item: its contents in the archive
+     * are GNU's map (format 1.0) and the data between its holes. From tar_read: what tar_read_data
+     * gives are the pieces of tar_in.map, one after another.
+     */
     bool sparse;
     uint64_t real_size;
     char name[FILE_PATH_MAX + 1];
@@ -64,12 +70,24 @@ struct tar_item {
 
 /* ---- reading ---- */
 
+/* Data in a sparse file. */
+struct tar_piece {
+    uint64_t offset, len;
+};
+
 struct tar_in {
     /* Reads up to len bytes, fewer only at EOF; or returns a negative errno. */
     ssize_t (*read)(void *data, void *buf, size_t len);
     void *data;
     uint64_t left, pad; /* remaining bytes of the current contents, and their padding */
     const char *why;    /* after a failure: static text */
+    /*
+     * Room for TAR_SPARSE_MAX pieces, if the caller unpacks sparse files (GNU's old format and 1.0,
+     * which GNU tar and bsdtar write); NULL: they are refused. The pieces of an item are in order,
+     * lie within its real_size, and are as long together as its size.
+     */
+    struct tar_piece *map; /* borrowed */
+    size_t map_count;
     char pax[TAR_PAX_MAX + 1];
     /* Global headers set only times and user names, which are not used, so none of their values are
      * kept. */

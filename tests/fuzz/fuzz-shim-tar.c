@@ -79,10 +79,25 @@ static void check_item(const struct tar_item *item)
         must(strlen(item->xattrs[i].name) < TAR_PAX_MAX && item->xattrs[i].len < TAR_PAX_MAX);
     check_clean(item->name);
     check_clean(item->link);
-    check_again(item);
+    if (!item->sparse)
+        check_again(item);
 }
 
-int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
+static void check_map(const struct tar_in *in, const struct tar_item *item)
+{
+    uint64_t at = 0, sum = 0;
+
+    must(item->kind == TAR_REGULAR && in->map_count <= TAR_SPARSE_MAX);
+    for (size_t i = 0; i < in->map_count; i++) {
+        must(in->map[i].offset >= at && in->map[i].len <= item->real_size);
+        at = in->map[i].offset + in->map[i].len;
+        must(at <= item->real_size);
+        sum += in->map[i].len;
+    }
+    must(sum == item->size);
+}
+
+static void read_archive(const uint8_t *data, size_t size, struct tar_piece *map)
 {
     static struct tar_in in;
     static struct tar_item item;
@@ -93,13 +108,25 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
     memset(&in, 0, offsetof(struct tar_in, pax));
     in.read = read_memory;
     in.data = &m;
+    in.map = map;
     while ((r = tar_read(&in, &item)) > 0) {
         ssize_t n;
 
+        must(map != NULL || !item.sparse);
         check_item(&item);
+        if (item.sparse)
+            check_map(&in, &item);
         n = tar_read_data(&in, buf, sizeof(buf));
         must(n <= (ssize_t)sizeof(buf) && (uint64_t)(n > 0 ? n : 0) <= item.size);
     }
     must(r == 0 || in.why != NULL);
+}
+
+int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
+{
+    static struct tar_piece map[TAR_SPARSE_MAX];
+
+    read_archive(data, size, NULL);
+    read_archive(data, size, map);
     return 0;
 }

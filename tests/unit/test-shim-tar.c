@@ -4,6 +4,7 @@
 #include <stdint.h>
 #include <sys/types.h>
 
+#include "proto/tar-xattr.h"
 #include "proto/tar.h"
 #include "tap.h"
 
@@ -287,6 +288,159 @@ TEST(what_other_writers_do)
     CHECK_INT(tar_read(&in, &item), 1);
     CHECK_INT(item.kind, TAR_REGULAR);
     CHECK_INT(tar_read(&in, &item), 0);
+}
+
+static void check_xattr(size_t i, const char *name, const char *value)
+{
+    CHECK_STR(item.xattrs[i].name, name);
+    CHECK_INT(item.xattrs[i].len, strlen(value));
+    CHECK(memcmp(item.xattrs[i].value, value, strlen(value)) == 0);
+}
+
+TEST(attributes_as_others_write_them)
+{
+    archive_len = 0;
+    put_raw(&(struct raw){.name = "x",
+                          .type = 'x',
+                          DATA("43 LIBARCHIVE.xattr.com.apple.x=AAAA//8gIQ\n"
+                               "35 LIBARCHIVE.xattr.user.a=Zmlyc3Q\n"
+                               "32 SCHILY.xattr.user.a=replaced\n"
+                               "35 LIBARCHIVE.xattr.user.a=bGF0ZXI\n"
+                               "43 LIBARCHIVE.xattr.user.with%20space=b25l\n"
+                               "28 SCHILY.xattr.trusted.x=y\n"
+                               "37 SCHILY.xattr.security.selinux=x:y\n"
+                               "38 SCHILY.xattr.security.capability=c\n"
+                               "42 SCHILY.xattr.system.posix_acl_access=a\n"
+                               "37 LIBARCHIVE.xattr.user.bad=no text\n"
+                               "38 LIBARCHIVE.xattr.user.b%3dd=bm9uZQ\n"
+                               "30 SCHILY.xattr.user.b=second\n")});
+    put_raw(&(struct raw){.name = "f", .type = '0'});
+    add_end();
+    begin();
+    CHECK_INT(tar_read(&in, &item), 1);
+    CHECK_INT(item.xattr_count, 5);
+    check_xattr(0, "user.a", "replaced");
+    check_xattr(1, "user.with space", "one");
+    check_xattr(2, "security.capability", "c");
+    check_xattr(3, "system.posix_acl_access", "a");
+    check_xattr(4, "user.b", "second");
+    CHECK_INT(tar_read(&in, &item), 0);
+}
+
+TEST(libarchives_form_of_an_attribute)
+{
+    static const struct {
+        const char *name, *value, *want_name, *want; /* NULL: refused */
+    } rows[] = {
+        {"user.x", "", "user.x", ""},        {"user.x", "YQ", "user.x", "a"},
+        {"user.x", "YQ==", "user.x", "a"},   {"user.x", "YWI=", "user.x", "ab"},
+        {"user.x", "YWJj", "user.x", "abc"}, {"%75ser%2Ex", "+/+/", "user.x", "\xfb\xff\xbf"},
+        {"user.x", "Y", NULL, NULL},         {"user.x", "YWJj=", "user.x", "abc"},
+        {"user.x", "Y===", NULL, NULL},      {"user.x", "YW Jj", NULL, NULL},
+        {"user.%", "YQ", NULL, NULL},        {"user.%4", "YQ", NULL, NULL},
+        {"user.%00x", "YQ", NULL, NULL},     {"user.%3dx", "YQ", NULL, NULL},
+        {"user.%zz", "YQ", NULL, NULL},
+    };
+
+    for (size_t i = 0; i < sizeof(rows) / sizeof(rows[0]); i++) {
+        char name[32], value[32];
+        size_t len = strlen(rows[i].value);
+        bool ok;
+
+        (void)snprintf(name, sizeof(name), "%s", rows[i].name);
+        (void)snprintf(value, sizeof(value), "%s", rows[i].value);
+        ok = tar_xattr_decode(name, value, &len);
+        CHECK_INT(ok, rows[i].want != NULL);
+        if (!ok || rows[i].want == NULL)
+            continue;
+        CHECK_STR(name, rows[i].want_name);
+        CHECK_INT(len, strlen(rows[i].want));
+        CHECK(memcmp(value, rows[i].want, len) == 0);
+    }
+}
+
+static struct tar_piece map[TAR_SPARSE_MAX];
+
+/* An entry of format 1.0 with this map, and `data` bytes behind it. */
+static void add_sparse(const char *pax, const char *text, size_t data)
+{
+    static char contents[4 * TAR_BLOCK];
+    size_t len = strlen(text), start = (len + TAR_BLOCK - 1) / TAR_BLOCK * TAR_BLOCK;
+
+    memset(contents, 0, sizeof(contents));
+    memcpy(contents, text, len);
+    memset(contents + start, 'd', data);
+    archive_len = 0;
+    put_raw(&(struct raw){.name = "x", .type = 'x', .data = pax, .data_len = strlen(pax)});
+    put_raw(&(struct raw){
+        .name = "GNUSparseFile.0/f", .type = '0', .data = contents, .data_len = start + data});
+    put_raw(&(struct raw){.name = "next", .type = '0', DATA("n")});
+    add_end();
+}
+
+#define SPARSE_PAX "22 GNU.sparse.major=1\n22 GNU.sparse.minor=0\n"
+
+TEST(sparse_files)
+{
+    static const char pax[] =
+        SPARSE_PAX "26 GNU.sparse.name=a/file\n17 path=not this\n28 GNU.sparse.realsize=1000\n";
+    char data[16];
+
+    add_sparse(pax, "3\n0\n2\n500\n3\n1000\n0\n", 5);
+    begin();
+    in.map = map;
+    CHECK_INT(tar_read(&in, &item), 1);
+    CHECK_STR(item.name, "a/file");
+    CHECK(item.sparse);
+    CHECK_INT(item.real_size, 1000);
+    CHECK_INT(item.size, 5);
+    CHECK_INT(in.map_count, 3);
+    CHECK_INT(map[1].offset, 500);
+    CHECK_INT(map[1].len, 3);
+    CHECK_INT(tar_read_data(&in, data, sizeof(data)), 5);
+    CHECK_INT(tar_read(&in, &item), 1);
+    CHECK_STR(item.name, "next");
+    CHECK(!item.sparse);
+    CHECK_INT(tar_read(&in, &item), 0);
+    in.map = NULL;
+}
+
+TEST(sparse_files_that_are_refused)
+{
+    static const char size[] = SPARSE_PAX "28 GNU.sparse.realsize=1000\n";
+    static const struct {
+        const char *pax, *map;
+        size_t data;
+        int code;
+    } rows[] = {
+        {size, "1\n0\n5\n", 4, -EBADMSG},
+        {size, "1\n0\n5\n", 6, -EBADMSG},
+        {size, "2\n0\n5\n4\n1\n", 6, -EBADMSG},
+        {size, "2\n10\n5\n0\n1\n", 6, -EBADMSG},
+        {size, "1\n999\n2\n", 2, -EBADMSG},
+        {size, "1\n1001\n0\n", 0, -EBADMSG},
+        {size, "2\n0\n5\n", 5, -EBADMSG},
+        {size, "-1\n", 0, -EBADMSG},
+        {size, "1\n0\n99999999999999999999999\n", 0, -EBADMSG},
+        {size, "x\n", 0, -EBADMSG},
+        {size, "", 0, -EBADMSG},
+        {SPARSE_PAX, "1\n0\n5\n", 5, -EOPNOTSUPP},
+        {"22 GNU.sparse.major=0\n22 GNU.sparse.minor=1\n28 GNU.sparse.realsize=1000\n", "0\n", 0,
+         -EOPNOTSUPP},
+        {"24 GNU.sparse.map=0,0,5\n", "", 5, -EOPNOTSUPP},
+    };
+
+    for (size_t i = 0; i < sizeof(rows) / sizeof(rows[0]); i++) {
+        add_sparse(rows[i].pax, rows[i].map, rows[i].data);
+        begin();
+        in.map = map;
+        CHECK_INT(tar_read(&in, &item), rows[i].code);
+        CHECK(in.why != NULL);
+    }
+    in.map = NULL;
+    add_sparse(size, "0\n", 0);
+    begin();
+    CHECK_INT(tar_read(&in, &item), -EOPNOTSUPP); /* for a caller without room for a map */
 }
 
 static void refused(const char *what, int code, const char *why)
