@@ -535,6 +535,7 @@ static int daemon_open(struct daemon *d, struct serve *s, int sock, struct err *
                                    .has_group = s->has_group,
                                    .group = s->group,
                                    .sidecar_image = s->settings.sidecar_image,
+                                   .reaper_image = s->settings.reaper_image,
                                    .doctor_fd = take_fd(&s->doctor_fd)};
     int r;
 

@@ -10,6 +10,7 @@
 #include "api/docker/create-body.h"
 #include "api/docker/images.h"
 #include "api/docker/networks.h"
+#include "api/docker/reaper.h"
 #include "api/docker/sidecar.h"
 #include "api/json-body.h"
 #include "api/native/images.h"
@@ -52,6 +53,7 @@ struct creating {
     struct spec *spec;    /* owned */
     const char *platform; /* of the request; NULL: any */
     bool translated;      /* errors refer to the translated spec */
+    bool reaper;          /* of the built-in reaper's image (reaper.h) */
     bool loopback;        /* ports without host address are published on loopback */
     char name[DOCKER_NAME_MAX + 1];
     char id[API_ID_MAX + 1]; /* set once the sandbox is made */
@@ -290,6 +292,7 @@ static int creating_make_spec(struct creating *c, bool *ret_builtin, struct err 
     bool sidecar = false;
     int r;
 
+    c->reaper = docker_reaper_prepare(native_of(c->req)->config.reaper_image, c->root);
     r = create_body_decode(c->root, &c->body, err);
     if (r == 0 && (c->body.image == NULL || c->body.image[0] == '\0'))
         r = err_set(err, -EINVAL, "Image: no image was named");
@@ -299,6 +302,9 @@ static int creating_make_spec(struct creating *c, bool *ret_builtin, struct err 
     *ret_builtin = docker_sidecar_image(native_of(c->req)->config.sidecar_image, c->body.image);
     if (*ret_builtin)
         r = creating_take_sidecar(c, &sidecar, err);
+    else if (c->reaper)
+        r = docker_reaper_take(&c->body, err);
+    *ret_builtin |= c->reaper;
     if (r == 0)
         r = creating_join_network(c, err);
     if (r == 0)
@@ -469,8 +475,10 @@ static int creating_begin(struct creating *c, struct err *err)
         return r;
     if (builtin) {
         /* the sidecar publishes its own ingress */
-        creating_make(c);
-        return 0;
+        r = c->reaper ? creating_publish_exposed(c, NULL, err) : 0;
+        if (r == 0)
+            creating_make(c);
+        return r;
     }
     return images_ready(native_images(c->req), c->body.image, on_create_image, c, err);
 }
