@@ -122,6 +122,16 @@ static bool is_running_sidecar(const struct sandbox *s)
     return sidecar_port(s) != 0;
 }
 
+/* As in Docker a container whose checks have ended with its run is unhealthy. */
+const char *docker_health(const struct sandbox *s)
+{
+    const struct health_info *f = sandbox_health(s);
+
+    if (f == NULL || f->status == HEALTH_NONE)
+        return "none";
+    return health_status_name(docker_is_running(s) ? f->status : HEALTH_UNHEALTHY);
+}
+
 /* NULL: no check, or none was made yet; Docker omits the key then, too. */
 static json_t *encode_health(const struct sandbox *s)
 {
@@ -141,7 +151,7 @@ static json_t *encode_health(const struct sandbox *s)
                            docker_time(c->ended_ms), "ExitCode", c->exit_code, "Output",
                            output != NULL ? output : json_string("")));
     }
-    return json_pack("{s:s, s:I, s:o}", "Status", health_status_name(f->status), "FailingStreak",
+    return json_pack("{s:s, s:I, s:o}", "Status", docker_health(s), "FailingStreak",
                      (json_int_t)f->failing_streak, "Log", log);
 }
 

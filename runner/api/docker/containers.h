@@ -21,5 +21,7 @@ http_handler_fn docker_get_archive, docker_head_archive, docker_put_archive, doc
 /* Encode a container for inspect, and as an entry of a list; NULL on OOM. */
 json_t *docker_container(const struct sandbox *s);
 json_t *docker_container_line(const struct sandbox *s);
+/* Returns "none", "starting", "healthy" or "unhealthy". */
+const char *docker_health(const struct sandbox *s);
 /* Returns the image's name as given at creation. */
 const char *docker_image_name(const struct sandbox *s, json_t *kept);
