@@ -105,6 +105,31 @@ static json_t *encode_name(const struct sandbox *s)
 
 /* ---- the command ---- */
 
+size_t docker_entry_count(const struct spec *spec, json_t *kept)
+{
+    json_int_t count = json_integer_value(json_object_get(kept, "entry"));
+    size_t args = 0;
+
+    while (spec->argv[args] != NULL)
+        args++;
+    return count > 0 && (uint64_t)count <= args ? (size_t)count : 0;
+}
+
+static json_t *encode_entrypoint(const struct spec *spec, size_t count)
+{
+    json_t *list = count > 0 ? json_array() : json_null();
+
+    for (size_t i = 0; i < count; i++)
+        (void)json_array_append_new(list, json_string(spec->argv[i]));
+    return list;
+}
+
+/* As in Docker null if the entry point is all of it. */
+static json_t *encode_cmd(const struct spec *spec, size_t entry)
+{
+    return docker_strings(entry > 0 && spec->argv[entry] == NULL ? NULL : spec->argv + entry);
+}
+
 static const char *command_path(const struct spec *spec)
 {
     return spec->argv[0] != NULL ? spec->argv[0] : "";
@@ -406,12 +431,13 @@ static json_t *encode_health_config(const struct health_check *h)
 static json_t *encode_config(const struct sandbox *s, json_t *kept)
 {
     const struct spec *spec = sandbox_spec(s);
+    const size_t entry = docker_entry_count(spec, kept);
     char signal[SIGNAL_TEXT_MAX];
     json_t *root, *check;
 
     signal_format(spec->stop_signal, signal);
     root = json_pack(
-        "{s:s, s:s, s:s, s:b, s:b, s:b, s:b, s:b, s:b, s:o, s:o, s:s, s:o, s:o, s:s, s:n, s:s, "
+        "{s:s, s:s, s:s, s:b, s:b, s:b, s:b, s:b, s:b, s:o, s:o, s:s, s:o, s:o, s:s, s:o, s:s, "
         "s:I}",
         "Hostname", spec->hostname != NULL ? spec->hostname : sandbox_id(s), "Domainname", "",
         "User", spec->user != NULL ? spec->user : "", "AttachStdin",
@@ -419,10 +445,11 @@ static json_t *encode_config(const struct sandbox *s, json_t *kept)
         json_is_true(json_object_get(kept, "attachStdout")), "AttachStderr",
         json_is_true(json_object_get(kept, "attachStderr")), "Tty", (int)spec->tty, "OpenStdin",
         (int)spec->interactive, "StdinOnce", json_is_true(json_object_get(kept, "stdinOnce")),
-        "Env", docker_strings(spec->env), "Cmd", docker_strings(spec->argv), "Image",
+        "Env", docker_strings(spec->env), "Cmd", encode_cmd(spec, entry), "Image",
         docker_image_name(s, kept), "ExposedPorts", kept_or_empty(kept, "exposed"), "Labels",
         docker_labels(spec), "WorkingDir", spec->cwd != NULL ? spec->cwd : "", "Entrypoint",
-        "StopSignal", signal, "StopTimeout", (json_int_t)(spec->stop_timeout_ms / MS));
+        encode_entrypoint(spec, entry), "StopSignal", signal, "StopTimeout",
+        (json_int_t)(spec->stop_timeout_ms / MS));
     check = encode_health_config(&spec->health);
     if (check != NULL)
         (void)docker_put(root, "Healthcheck", check);

@@ -426,6 +426,34 @@ static int creating_check_unset(const struct creating *c, const struct image *im
     return 0;
 }
 
+/* Notes how many arguments are the entry point's: a spec joins them with the command, and inspect
+ * and a commit tell them apart. Called before the image is merged into the spec. */
+static int creating_keep_entry(struct creating *c, const struct image *image, struct err *err)
+{
+    char **list = c->spec->entrypoint != NULL ? c->spec->entrypoint : image->config->entrypoint;
+    const size_t n = sizeof(DOCKER_LABEL);
+    json_int_t count = 0;
+    auto_free char *text = NULL;
+    char *label = NULL;
+
+    while (list != NULL && list[count] != NULL)
+        count++;
+    if (count == 0)
+        return 0;
+    if (docker_put(c->body.kept, "entry", json_integer(count)))
+        text = json_dumps(c->body.kept, JSON_COMPACT);
+    if (text == NULL || asprintf(&label, DOCKER_LABEL "=%s", text) < 0)
+        return err_errno(err, -ENOMEM, "a request");
+    for (char **l = c->spec->labels; l != NULL && *l != NULL; l++)
+        if (strncmp(*l, DOCKER_LABEL "=", n) == 0) {
+            free(*l);
+            *l = label;
+            return 0;
+        }
+    free(label);
+    return err_set(err, -EINVAL, "Labels: that of rind's is missing");
+}
+
 static void on_create_image(void *data, int r, struct image *found, const struct err *err)
 {
     auto_ptr(image_free) struct image *image = found;
@@ -443,6 +471,8 @@ static void on_create_image(void *data, int r, struct image *found, const struct
                         c->body.image, c->platform);
         if (r == 0)
             r = creating_check_unset(c, image, &own);
+        if (r == 0)
+            r = creating_keep_entry(c, image, &own);
         if (r == 0)
             r = image_merge(image, c->spec, &own);
         if (r == 0)
