@@ -9,6 +9,7 @@
 #include "api/docker/containers.h"
 #include "api/docker/networks.h"
 #include "api/docker/sidecar.h"
+#include "api/docker/volume-options.h"
 #include "base/address.h"
 #include "base/auto.h"
 #include "base/clock.h"
@@ -335,19 +336,21 @@ static json_t *encode_network_settings(const struct sandbox *s, json_t *kept)
 
 /* ---- mounts ---- */
 
-static json_t *encode_mounts(const struct spec *spec)
+static json_t *encode_mounts(const struct spec *spec, json_t *kept)
 {
     json_t *list = json_array();
 
     for (size_t i = 0; list != NULL && spec != NULL && i < spec->volume_count; i++) {
         const struct volume *v = &spec->volumes[i];
-        bool named = v->source == NULL || v->source[0] != '/';
+        const char *other = docker_volume_replaced(kept, v->target);
+        const char *name = other != NULL ? other : v->source;
+        bool named = v->source == NULL || v->source[0] != '/' || other != NULL;
         json_t *m = json_pack("{s:s, s:s, s:s, s:s, s:b, s:s}", "Type", named ? "volume" : "bind",
                               "Source", v->source != NULL ? v->source : "", "Destination",
                               v->target, "Mode", "", "RW", (int)!v->read_only, "Propagation", "");
 
         if (m != NULL && named) {
-            (void)docker_put(m, "Name", json_string(v->source != NULL ? v->source : ""));
+            (void)docker_put(m, "Name", json_string(name != NULL ? name : ""));
             (void)docker_put(m, "Driver", json_string("local"));
         }
         (void)json_array_append_new(list, m);
@@ -470,7 +473,7 @@ json_t *docker_container(const struct sandbox *s)
                      docker_time(f.created_ms), "State", encode_state(s), "Image",
                      spec != NULL && spec->image_id != NULL ? spec->image_id : "", "Name",
                      encode_name(s), "RestartCount", (int)f.restarts, "Driver", "overlay2",
-                     "Platform", "linux", "Mounts", encode_mounts(spec), "NetworkSettings",
+                     "Platform", "linux", "Mounts", encode_mounts(spec, kept), "NetworkSettings",
                      encode_network_settings(s, kept));
     if (root == NULL || spec == NULL)
         return root;
@@ -552,5 +555,5 @@ json_t *docker_container_line(const struct sandbox *s)
                      "Ports", line_ports(s), "Labels", docker_labels(spec), "State",
                      docker_status(s), "Status", status, "HostConfig", "NetworkMode",
                      network_mode(spec, kept), "NetworkSettings", "Networks",
-                     encode_networks(s, kept), "Mounts", encode_mounts(spec));
+                     encode_networks(s, kept), "Mounts", encode_mounts(spec, kept));
 }

@@ -12,6 +12,7 @@
 #include "api/docker/networks.h"
 #include "api/docker/reaper.h"
 #include "api/docker/sidecar.h"
+#include "api/docker/volume-options.h"
 #include "api/json-body.h"
 #include "api/native/images.h"
 #include "api/native/networks.h"
@@ -289,11 +290,16 @@ static int creating_put_rest(struct creating *c, bool builtin, struct err *err)
 
 static int creating_make_spec(struct creating *c, bool *ret_builtin, struct err *err)
 {
+    auto_ptr(json_decref) json_t *replaced = NULL;
     bool sidecar = false;
     int r;
 
     c->reaper = docker_reaper_prepare(native_of(c->req)->config.reaper_image, c->root);
-    r = create_body_decode(c->root, &c->body, err);
+    r = docker_volumes_replace(c->req, c->root, &replaced, err);
+    if (r == 0)
+        r = create_body_decode(c->root, &c->body, err);
+    if (r == 0 && !docker_volumes_keep(c->body.kept, replaced))
+        r = err_errno(err, -ENOMEM, "a request");
     if (r == 0 && (c->body.image == NULL || c->body.image[0] == '\0'))
         r = err_set(err, -EINVAL, "Image: no image was named");
     if (r < 0)
