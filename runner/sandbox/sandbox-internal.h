@@ -281,6 +281,8 @@ void sandbox_begin_removal(struct sandbox *s);
  * stop, and after a reattach to a stopped sandbox.
  */
 void sandbox_maybe_restart(struct sandbox *s);
+/* True if its last run has ended and the restart policy begins another one. */
+bool sandbox_wants_restart(const struct sandbox *s);
 /* Cancels a restart, because a client has requested something else. */
 void sandbox_no_restart(struct sandbox *s);
 

@@ -196,7 +196,8 @@ const char *docker_status(const struct sandbox *s)
     case SANDBOX_RUNNING:
         return "running";
     case SANDBOX_STOPPING:
-        return sandbox_is_over(s) ? "exited" : "running";
+        sandbox_get_info(s, &f);
+        return !sandbox_is_over(s) ? "running" : f.restarting ? "restarting" : "exited";
     case SANDBOX_PAUSED:
         return "paused";
     case SANDBOX_STOPPED:

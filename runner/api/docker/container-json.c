@@ -379,6 +379,28 @@ static int64_t limit_or(int64_t value, int64_t otherwise)
     return value == LIMIT_UNSET ? otherwise : value;
 }
 
+/* What was asked for, as it was; what the spec has may have been changed since, and comes from
+ * there. */
+static void host_config_put_asked(json_t *root, json_t *kept)
+{
+    json_t *log = json_pack("{s:s, s:{}}", "Type", "json-file", "Config"), *value;
+    json_t *asked = json_object_get(kept, "host");
+    const char *key, *type;
+
+    json_object_foreach(asked, key, value)
+        if (json_object_get(root, key) == NULL)
+            (void)json_object_set(root, key, value);
+    value = json_object_get(asked, "LogConfig");
+    type = json_string_value(json_object_get(value, "Type"));
+    if (type != NULL && type[0] != '\0')
+        (void)docker_put(log, "Type", json_string(type));
+    if (json_is_object(json_object_get(value, "Config")))
+        (void)json_object_set(log, "Config", json_object_get(value, "Config"));
+    (void)docker_put(root, "LogConfig", log);
+    if (json_object_get(root, "Runtime") == NULL)
+        (void)docker_put(root, "Runtime", json_string("rind"));
+}
+
 static json_t *encode_host_config(const struct spec *spec, json_t *kept)
 {
     json_t *root = json_pack(
@@ -398,13 +420,13 @@ static json_t *encode_host_config(const struct spec *spec, json_t *kept)
 
     if (root == NULL)
         return NULL;
+    host_config_put_asked(root, kept);
     (void)json_object_update_new(
-        root,
-        json_pack("{s:b, s:s, s:s, s:s, s:s, s:s, s:o, s:o, s:n, s:{s:s, s:{}}, s:b, s:[ii]}",
-                  "Privileged", 0, "PidMode", "", "IpcMode", "private", "UTSMode", "", "UsernsMode",
-                  "", "CgroupnsMode", "private", "CapAdd", kept_or_null(kept, "capAdd"), "CapDrop",
-                  kept_or_null(kept, "capDrop"), "Devices", "LogConfig", "Type", "json-file",
-                  "Config", "Init", (int)spec->init, "ConsoleSize", 0, 0));
+        root, json_pack("{s:b, s:s, s:s, s:s, s:s, s:s, s:o, s:o, s:n, s:b, s:[ii]}", "Privileged",
+                        0, "PidMode", "", "IpcMode", "private", "UTSMode", "", "UsernsMode", "",
+                        "CgroupnsMode", "private", "CapAdd", kept_or_null(kept, "capAdd"),
+                        "CapDrop", kept_or_null(kept, "capDrop"), "Devices", "Init",
+                        (int)spec->init, "ConsoleSize", 0, 0));
     return root;
 }
 

@@ -251,9 +251,11 @@ static int check_removal(const struct sandbox *s, bool force, struct err *err)
                        sandbox_name(s));
     if (!force && docker_is_running(s))
         return err_set(err, -EBUSY,
-                       "cannot remove container \"/%s\": container is %s: stop the container "
-                       "before removing or force remove",
-                       sandbox_name(s), docker_status(s));
+                       /* in the words of Docker 20 and of Docker 25: clients look for either */
+                       "You cannot remove a %s container %s. Stop the container before attempting "
+                       "removal or force remove: cannot remove container \"/%s\": container is "
+                       "%s: stop the container before removing or force remove",
+                       docker_status(s), sandbox_id(s), sandbox_name(s), docker_status(s));
     return 0;
 }
 

@@ -5,6 +5,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "api/docker/body.h"
 #include "api/docker/common.h"
 #include "api/docker/containers.h"
 #include "api/docker/create-body.h"
@@ -87,6 +88,33 @@ static void creating_fail_making(struct creating *c, const struct err *err)
     if (own.code == -ENOENT)
         own.code = -EINVAL;
     creating_fail(c, &own);
+}
+
+enum { KEPT_HOST_MAX = 16 << 10 /* bytes of a HostConfig that inspect shows whole */ };
+
+/* Keeps what HostConfig asks for, as it is, for inspect (container-json.c). What others keep, or
+ * the spec has, is left out. */
+static bool creating_keep_host(struct creating *c)
+{
+    static const char *const elsewhere[] = {"Binds",   "Mounts", "PortBindings", "ExtraHosts",
+                                            "CapDrop", "CapAdd", "SecurityOpt"};
+    json_t *host = json_object_get(c->root, "HostConfig"), *kept = json_object(), *value;
+    auto_free char *text = NULL;
+    const char *key;
+
+    json_object_foreach(host, key, value)
+        if (kept != NULL && !body_is_empty(value))
+            (void)json_object_set(kept, key, value);
+    value = json_object_get(c->root, "Runtime"); /* docker-py's place for it */
+    if (json_is_string(value))
+        (void)json_object_set(kept, "Runtime", value);
+    for (size_t i = 0; i < sizeof(elsewhere) / sizeof(elsewhere[0]); i++)
+        (void)json_object_del(kept, elsewhere[i]);
+    text = json_dumps(kept, JSON_COMPACT);
+    if (text != NULL && json_object_size(kept) > 0 && strlen(text) <= KEPT_HOST_MAX)
+        return docker_put(c->body.kept, "host", kept);
+    json_decref(kept);
+    return text != NULL;
 }
 
 /* ---- translation ---- */
@@ -298,7 +326,7 @@ static int creating_make_spec(struct creating *c, bool *ret_builtin, struct err 
     r = docker_volumes_replace(c->req, c->root, &replaced, err);
     if (r == 0)
         r = create_body_decode(c->root, &c->body, err);
-    if (r == 0 && !docker_volumes_keep(c->body.kept, replaced))
+    if (r == 0 && (!creating_keep_host(c) || !docker_volumes_keep(c->body.kept, replaced)))
         r = err_errno(err, -ENOMEM, "a request");
     if (r == 0 && (c->body.image == NULL || c->body.image[0] == '\0'))
         r = err_set(err, -EINVAL, "Image: no image was named");

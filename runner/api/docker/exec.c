@@ -589,7 +589,7 @@ static int record_read_start(struct http_request *req, struct exec_record *x, st
     if (r < 0)
         return r;
     x->detach = b.detach;
-    x->raw = x->tty;
+    x->raw = b.tty; /* as in Docker the start says how the output comes, whatever the exec has */
     return 0;
 }
 
