@@ -15,8 +15,8 @@
 
 #include <stdbool.h>
 
+#include "base/detach-keys.h"
 #include "cli/client.h"
-#include "cli/detach-keys.h"
 
 struct attached;
 struct err;

@@ -75,7 +75,7 @@ struct serve {
     struct address gateway; /* address of gateway_fd */
     char *chain, *key;      /* owned; PEM; NULL = no TLS */
     size_t chain_len, key_len;
-    bool made_socket;
+    bool made_socket, cgroup_unified;
 };
 
 static void sleep_retry(void)
@@ -309,6 +309,7 @@ static int serve_open(struct serve *s, struct err *err)
     r = launcher_open(&config, &s->launcher, err);
     if (r < 0)
         return r;
+    s->cgroup_unified = launcher_cgroup_unified(s->launcher);
     state = launcher_state_fd(s->launcher);
     s->lock_fd = state_dir_lock(state, err);
     if (s->lock_fd < 0)
@@ -534,7 +535,10 @@ static int daemon_open(struct daemon *d, struct serve *s, int sock, struct err *
                                    .clients = s->clients,
                                    .has_group = s->has_group,
                                    .group = s->group,
+                                   .state_dir = s->config->state_dir,
+                                   .cgroup_unified = s->cgroup_unified,
                                    .sidecar_image = s->settings.sidecar_image,
+                                   .reaper_image = s->settings.reaper_image,
                                    .doctor_fd = take_fd(&s->doctor_fd)};
     int r;
 

@@ -36,7 +36,7 @@ struct gateway_text {
 };
 
 struct docker_text {
-    char *sidecar_image;
+    char *sidecar_image, *reaper_image;
 };
 
 struct settings_text {
@@ -87,6 +87,7 @@ static const struct jfield gateway_fields[] = {
 
 static const struct jfield docker_fields[] = {
     {.name = "sidecarImage", .decode = j_string, .off = offsetof(struct docker_text, sidecar_image), .min = 1, .max = REFERENCE_MAX},
+    {.name = "reaperImage",  .decode = j_string, .off = offsetof(struct docker_text, reaper_image),  .min = 1, .max = REFERENCE_MAX},
     {0},
 };
 
@@ -134,6 +135,7 @@ void settings_done(struct settings *s)
     free(s->certificate);
     free(s->key);
     free(s->sidecar_image);
+    free(s->reaper_image);
     json_strings_free(s->bind_prefixes);
     json_strings_free(s->pools4);
     json_strings_free(s->pools6);
@@ -150,6 +152,7 @@ static void text_done(struct settings_text *t)
     free(t->gateway.certificate);
     free(t->gateway.key);
     free(t->docker.sidecar_image);
+    free(t->docker.reaper_image);
     json_strings_free(t->bind_prefixes);
     json_strings_free(t->network.pools4);
     json_strings_free(t->network.pools6);
@@ -210,7 +213,7 @@ static int check_network(const struct network_text *n, struct err *err)
 }
 
 /* Replaces the reference as written by the full name without tag and digest. */
-static int image_full_name(char **image, struct err *err)
+static int image_full_name(const char *key, char **image, struct err *err)
 {
     struct reference name;
     char *whole;
@@ -220,10 +223,10 @@ static int image_full_name(char **image, struct err *err)
         return 0;
     r = reference_parse(*image, &name, err);
     if (r < 0)
-        return err_wrap(err, r, "docker.sidecarImage");
+        return err_wrap(err, r, "%s", key);
     whole = strdup(name.name);
     if (whole == NULL)
-        return err_errno(err, -ENOMEM, "docker.sidecarImage");
+        return err_errno(err, -ENOMEM, "%s", key);
     free(*image);
     *image = whole;
     return 0;
@@ -247,7 +250,9 @@ static int settings_check(struct settings_text *t, struct err *err)
     for (char **p = t->bind_prefixes; r == 0 && p != NULL && *p != NULL; p++)
         r = check_prefix(*p, err);
     if (r == 0)
-        r = image_full_name(&t->docker.sidecar_image, err);
+        r = image_full_name("docker.sidecarImage", &t->docker.sidecar_image, err);
+    if (r == 0)
+        r = image_full_name("docker.reaperImage", &t->docker.reaper_image, err);
     return r < 0 ? r : check_network(&t->network, err);
 }
 
@@ -340,6 +345,7 @@ static void settings_apply(struct settings *s, struct settings_text *t)
     string_replace(&s->certificate, &t->gateway.certificate);
     string_replace(&s->key, &t->gateway.key);
     string_replace(&s->sidecar_image, &t->docker.sidecar_image);
+    string_replace(&s->reaper_image, &t->docker.reaper_image);
     if (t->has_publish) {
         publish_rules_done(&s->publish);
         s->publish = t->publish;

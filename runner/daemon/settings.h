@@ -29,6 +29,7 @@ struct settings {
     struct proxy_config proxy;
     char *sidecar_image; /* owned; a full name without tag (image/reference.h); NULL: workerd's
                           * default (api/docker/sidecar.h) */
+    char *reaper_image;  /* owned; likewise, of Ryuk (api/docker/reaper.h) */
     struct publish_rules publish; /* owned; for host ports, for all users; default any */
 };
 

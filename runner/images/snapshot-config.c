@@ -9,15 +9,15 @@
 #include <string.h>
 
 #include "base/auto.h"
-#include "base/buf.h"
 #include "base/err.h"
+#include "image/change-text.h"
 #include "image/config.h"
 #include "json/decode.h"
 #include "json/parse.h"
 #include "spec/signals.h"
 #include "spec/spec.h"
 
-enum { CHANGES_MAX = 4096, CHANGE_MAX = 1 << 20 };
+enum { CHANGES_MAX = 4096 };
 
 struct config_changes {
     char *list[CHANGES_MAX + 1]; /* owned */
@@ -36,40 +36,25 @@ static int changes_append(struct config_changes *c, char *text)
     return 0;
 }
 
-/* Appends an instruction with one word, quoted. */
 static int add_word(struct config_changes *c, const char *instruction, const char *word)
 {
-    struct buf b = BUF_INIT(CHANGE_MAX);
-    size_t unused;
-    int r = buf_printf(&b, "%s \"", instruction);
+    char *text = NULL;
+    int r = image_change_word(instruction, word, &text);
 
-    for (; r == 0 && *word != '\0'; word++) {
-        if (*word == '"' || *word == '\\')
-            r = buf_append(&b, "\\", 1);
-        if (r == 0)
-            r = buf_append(&b, word, 1);
-    }
-    if (r == 0)
-        r = buf_append(&b, "\"", 1);
-    if (r == 0)
-        r = changes_append(c, buf_take(&b, &unused));
-    buf_done(&b);
-    return r;
+    return r < 0 ? r : changes_append(c, text);
 }
 
 static int add_list(struct config_changes *c, const char *instruction, char *const *list)
 {
     auto_ptr(json_decref) json_t *array = json_array();
-    auto_free char *json = NULL;
     char *text = NULL;
+    int r;
 
     for (; *list != NULL; list++)
         if (json_array_append_new(array, json_string(*list)) < 0)
             return -EILSEQ;
-    json = json_dumps(array, JSON_COMPACT);
-    if (json == NULL || asprintf(&text, "%s %s", instruction, json) < 0)
-        return -ENOMEM;
-    return changes_append(c, text);
+    r = image_change_list(instruction, array, &text);
+    return r < 0 ? r : changes_append(c, text);
 }
 
 static bool list_has(char *const *list, const char *text)

@@ -258,6 +258,11 @@ int launcher_serve_clients_of(struct launcher *l, int listen_fd, struct err *err
     return creator_socket_of(listen_fd, &l->clients, err);
 }
 
+bool launcher_cgroup_unified(const struct launcher *l)
+{
+    return cgroup_host_mode(l->cgroups) == CG_MODE_V2;
+}
+
 int launcher_state_fd(const struct launcher *l)
 {
     return l->state_fd;

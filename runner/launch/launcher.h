@@ -71,6 +71,8 @@ int launcher_serve_clients_of(struct launcher *l, int listen_fd, struct err *err
 
 /* Returns an O_DIRECTORY fd of the state directory. Borrowed. */
 int launcher_state_fd(const struct launcher *l);
+/* True if all controllers are in the one hierarchy of cgroup v2. */
+bool launcher_cgroup_unified(const struct launcher *l);
 
 /*
  * Starts a sandbox as requested. On failure err names the step: -EEXIST the id is taken,

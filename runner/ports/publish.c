@@ -124,14 +124,22 @@ static void on_client_looked(void *data, int r)
         joining_join(j);
 }
 
+void publish_set_taker(struct supervisor *sup, const struct publish_taker *taker)
+{
+    sup->taker = taker;
+}
+
 static void on_published_client(void *data, int fd, const struct sockaddr *peer)
 {
     struct published *p = data;
     const struct publish_screen *screen = p->all->s->sup->screen;
+    const struct publish_taker *taker = p->all->s->sup->taker;
     struct joining *j = NULL;
     struct err err = ERR_NONE;
 
     (void)peer;
+    if (taker != NULL && taker->takes(taker->data, p->all->s, p->spec->port, fd))
+        return;
     if (gateway_room(p->all->s->sup->gateway, false, &err) == 0)
         j = calloc(1, sizeof(*j));
     if (j == NULL) {

@@ -18,6 +18,7 @@
 
 struct err;
 struct sandbox;
+struct supervisor;
 
 /*
  * Inspects the first bytes of a client before its connection is joined to the sandbox
@@ -35,6 +36,17 @@ struct publish_screen {
                 struct publish_look **ret, struct err *err);
     void (*cancel)(struct publish_look *l); /* l may be NULL */
 };
+
+/*
+ * Serves clients of ports that no process inside listens on (api/docker/reaper.h). True: the callee
+ * has taken fd, a connected socket. False: the client is joined to the port inside.
+ */
+struct publish_taker {
+    bool (*takes)(void *data, struct sandbox *s, uint16_t port, int fd);
+    void *data;
+};
+/* taker is borrowed; NULL: none. */
+void publish_set_taker(struct supervisor *sup, const struct publish_taker *taker);
 
 enum {
     PUBLISH_RETRY_MS = 20,

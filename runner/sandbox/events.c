@@ -25,11 +25,13 @@ static uint64_t first_id(void)
 }
 
 const char *const event_types[] = {
-    "create",        "adopt",         "start",          "restart",      "exec",      "exec_exit",
-    "process_start", "process_exit",  "pause",          "resume",       "timeout",   "inactive",
-    "oom",           "exit",          "stop",           "destroy",      "update",    "rename",
-    "egress",        "health",        "snapshot",       "image_load",   "image_tag", "image_untag",
-    "image_remove",  "network_limit", "network_closed", "network_open", NULL,
+    "create",         "adopt",          "start",        "restart",       "exec",
+    "exec_exit",      "process_start",  "process_exit", "pause",         "resume",
+    "timeout",        "inactive",       "oom",          "exit",          "stop",
+    "destroy",        "update",         "rename",       "egress",        "health",
+    "snapshot",       "image_load",     "image_tag",    "image_untag",   "image_remove",
+    "network_limit",  "network_closed", "network_open", "volume_create", "volume_mount",
+    "volume_unmount", "volume_remove",  NULL,
 };
 
 bool event_type_known(const char *type)

@@ -30,9 +30,8 @@ static void on_restart(uv_timer_t *h)
         sandbox_start_failed(s, err.code, &err);
 }
 
-void sandbox_maybe_restart(struct sandbox *s)
+bool sandbox_wants_restart(const struct sandbox *s)
 {
-    uint64_t wait = RESTART_FIRST_MS;
     bool wanted = false;
 
     switch (s->spec->restart) {
@@ -49,7 +48,15 @@ void sandbox_maybe_restart(struct sandbox *s)
     default:
         break;
     }
-    if (s->restart.user_stopped || !s->exit.has || !wanted || s->sup->stopping || s->sup->ending) {
+    return wanted && !s->restart.user_stopped && s->exit.has && !s->sup->stopping &&
+           !s->sup->ending;
+}
+
+void sandbox_maybe_restart(struct sandbox *s)
+{
+    uint64_t wait = RESTART_FIRST_MS;
+
+    if (!sandbox_wants_restart(s)) {
         s->restart.due = false;
         if (s->spec->auto_remove && s->exit.has && !s->sup->stopping)
             (void)sandbox_remove(s, true, NULL, NULL, NULL);

@@ -215,6 +215,8 @@ bool sandbox_set_state(struct sandbox *s, enum sandbox_event event);
 /* Sets the phase of init; the phase must be a possible successor. */
 void sandbox_set_init(struct sandbox *s, enum init_phase phase);
 void sandbox_emit(struct sandbox *s, const char *type, const char *detail);
+/* An event of this type for each named volume of the spec. */
+void sandbox_emit_volumes(struct sandbox *s, const char *type);
 void sandbox_save_state(struct sandbox *s);
 /* Saves the sandbox with a state that it is about to enter once the file is written. */
 int sandbox_save_as(struct sandbox *s, enum sandbox_state as, struct err *err);
@@ -280,6 +282,8 @@ void sandbox_begin_removal(struct sandbox *s);
  * stop, and after a reattach to a stopped sandbox.
  */
 void sandbox_maybe_restart(struct sandbox *s);
+/* True if its last run has ended and the restart policy begins another one. */
+bool sandbox_wants_restart(const struct sandbox *s);
 /* Cancels a restart, because a client has requested something else. */
 void sandbox_no_restart(struct sandbox *s);
 

@@ -153,6 +153,23 @@ void sandbox_emit(struct sandbox *s, const char *type, const char *detail)
     events_emit(s->sup->events, type, s->id, sandbox_name(s), s->made.by, detail);
 }
 
+void sandbox_emit_volumes(struct sandbox *s, const char *type)
+{
+    for (size_t i = 0; s->spec != NULL && i < s->spec->volume_count; i++) {
+        const struct volume *v = &s->spec->volumes[i];
+        auto_free char *text = NULL;
+        json_t *detail;
+
+        if (!v->named || v->source == NULL)
+            continue;
+        detail = json_pack("{s:s, s:s, s:b}", "sandbox", s->id, "target", v->target, "readOnly",
+                           (int)v->read_only);
+        text = detail != NULL ? json_dumps(detail, JSON_COMPACT) : NULL;
+        json_decref(detail);
+        events_emit(s->sup->events, type, "", v->source, s->made.by, text);
+    }
+}
+
 int sandbox_send_verb(struct sandbox *s, enum launch_verb verb, launch_cb cb, struct err *err)
 {
     auto_buf struct buf b = BUF_INIT(0);

@@ -90,6 +90,7 @@ static void on_main_started(void *data, struct exec *e)
         s->restart.count = 0; /* a client's start gives the restart policy all its tries again */
     (void)sandbox_set_state(s, EV_MAIN_RUNS);
     sandbox_save_state(s);
+    sandbox_emit_volumes(s, "volume_mount");
     sandbox_emit(s, "start", NULL);
     sandbox_arm_hard_timeout(s);
     sandbox_touch(s);
@@ -150,6 +151,7 @@ static void on_main_exited(void *data, struct exec *e)
         s->restart.failures = 0;
     (void)snprintf(detail, sizeof(detail), "{\"exitCode\":%d}", s->exit.code);
     sandbox_emit(s, "exit", detail);
+    sandbox_emit_volumes(s, "volume_unmount");
     (void)uv_timer_stop(&s->timer);
     (void)uv_timer_stop(&s->idle);
     (void)sandbox_set_state(s, EV_MAIN_EXITED);

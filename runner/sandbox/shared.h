@@ -20,6 +20,7 @@ struct egress_service;
 struct launcher_client;
 struct conn_limit;
 struct publish_screen;
+struct publish_taker;
 struct sandbox;
 struct sandbox_part;
 struct store;
@@ -42,6 +43,7 @@ struct supervisor {
     struct egress_service *egress;       /* owned; NULL until a sandbox needs it */
     struct preview_front front;          /* where the gateway listens, for preview URLs */
     const struct publish_screen *screen; /* inspects clients of ports; borrowed, or NULL */
+    const struct publish_taker *taker;   /* serves clients of ports; borrowed, or NULL */
     const struct sandbox_part *parts;    /* borrowed; NULL = none */
     struct ready_policy *policies;
     struct supervisor_limits limits;

@@ -23,6 +23,8 @@ void volume_record_done(struct volume_record *r)
 {
     json_strings_free(r->labels);
     r->labels = NULL;
+    free(r->options);
+    r->options = NULL;
 }
 
 int volume_random_name(char name[65])
@@ -82,6 +84,9 @@ int volume_record_encode(const struct volume_record *r, struct buf *out, struct 
     if (root != NULL && r->bytes != 0 &&
         json_object_set_new(root, "sizeBytes", json_integer((json_int_t)r->bytes)) < 0)
         return err_errno(err, -ENOMEM, "volume");
+    if (root != NULL && r->options != NULL &&
+        json_object_set_new(root, "options", json_string(r->options)) < 0)
+        return err_errno(err, -ENOMEM, "volume");
     if (root != NULL)
         text = json_dumps(root, JSON_COMPACT);
     if (text == NULL)
@@ -94,8 +99,8 @@ int volume_record_encode(const struct volume_record *r, struct buf *out, struct 
 
 struct record_json {
     int64_t created_ms, creator, bytes;
-    char *owner;       /* owned */
-    struct spec *spec; /* owned; holds the labels */
+    char *owner, *options; /* owned */
+    struct spec *spec;     /* owned; holds the labels */
 };
 
 static int d_labels(json_t *value, const struct jfield *field, void *dst, const struct jpath *path,
@@ -132,6 +137,7 @@ static const struct jfield record_fields[] = {
     {.name = "creator",   .decode = j_int64,  .off = RECORD(creator),    .min = -1, .max = UINT32_MAX, .required = true},
     {.name = "labels",    .decode = d_labels, .required = true},
     {.name = "owner",     .decode = j_string, .off = RECORD(owner),      .min = 1,  .max = VOLUME_OWNER_MAX},
+    {.name = "options",   .decode = j_string, .off = RECORD(options),    .min = 1,  .max = VOLUME_OPTIONS_MAX},
     {.name = "sizeBytes", .decode = j_int64,  .off = RECORD(bytes),      .min = 0,  .max = INT64_MAX},
     {0},
 };
@@ -151,9 +157,11 @@ int volume_record_decode(const char *text, size_t len, struct volume_record *ret
         *ret = (struct volume_record){
             .created_ms = j.created_ms, .creator = j.creator, .bytes = (uint64_t)j.bytes};
         ret->labels = take(j.spec->labels);
+        ret->options = take(j.options);
         (void)snprintf(ret->owner, sizeof(ret->owner), "%s", j.owner != NULL ? j.owner : "");
     }
     spec_free(j.spec);
     free(j.owner);
+    free(j.options);
     return n;
 }

@@ -67,6 +67,12 @@ int volumes_check_spec(struct supervisor *sup, const struct spec *spec,
         if (from != NULL && !volume_may_use(from, creator))
             return err_set(err, -EPERM, "volumes[%zu].from: volume '%s' is another user's", i,
                            v->from);
+        if ((e != NULL && volume_options(e) != NULL) ||
+            (from != NULL && volume_options(from) != NULL))
+            return err_set(err, -EOPNOTSUPP,
+                           "volumes[%zu].source: volume '%s' stands for a mount of Docker's API, "
+                           "and is used by containers of that API",
+                           i, e != NULL && volume_options(e) != NULL ? v->source : v->from);
         if (e != NULL && !volume_may_use(e, creator))
             return err_set(err, -EPERM, "volumes[%zu].source: volume '%s' is another user's", i,
                            v->source);

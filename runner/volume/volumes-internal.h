@@ -18,6 +18,7 @@ struct volume_record {
     int64_t creator; /* uid; -1: unknown */
     uint64_t bytes;  /* size limit; 0: none */
     char **labels;   /* owned, NULL-terminated "K=V"; never NULL in an entry */
+    char *options;   /* owned; see volume_options; NULL: none */
     char owner[VOLUME_OWNER_MAX +
                1]; /* id of the sandbox that owns an anonymous volume; "": not anonymous */
 };

@@ -18,6 +18,7 @@
 #include "launch/request.h"
 #include "launch/volume.h"
 #include "policy/policy.h"
+#include "sandbox/events.h"
 #include "sandbox/launcher-client.h"
 #include "sandbox/pidfd-wait.h"
 #include "sandbox/sandbox-internal.h"
@@ -136,6 +137,16 @@ const char *volume_name(const struct volume_entry *v)
 uint64_t volume_bytes(const struct volume_entry *v)
 {
     return v->record.bytes;
+}
+
+const char *volume_options(const struct volume_entry *v)
+{
+    return v->record.options;
+}
+
+bool volume_is_made_by(const struct volume_entry *v, uid_t uid)
+{
+    return v->record.creator == (int64_t)uid;
 }
 
 int64_t volume_created_ms(const struct volume_entry *v)
@@ -346,6 +357,7 @@ static void entry_made(struct volume_entry *e, int r, const struct err *err)
     }
     log_info("volumes", "name=%s made", e->name);
     e->state = VOLUME_READY;
+    events_emit(e->volumes->sup->events, "volume_create", "", e->name, e->record.creator, NULL);
     entry_complete_requests(e, 0, false, NULL);
 }
 
@@ -504,6 +516,8 @@ static int volume_make(struct supervisor *sup, const struct volume_params *param
     e->asked_ms = clock_mono_ms();
     (void)snprintf(e->record.owner, sizeof(e->record.owner), "%s", owner != NULL ? owner : "");
     r = volume_record_labels(&e->record, params->labels, err);
+    if (r == 0 && params->options != NULL && (e->record.options = strdup(params->options)) == NULL)
+        r = err_errno(err, -ENOMEM, "volume");
     if (r == 0)
         r = volume_record_encode(&e->record, &meta, err);
     if (r == 0)
@@ -593,6 +607,7 @@ static void on_launcher_removed(void *data, int r, const struct launch_reply *re
     q->entry = NULL;
     if (r == 0 || r == -ENOENT) {
         log_info("volumes", "name=%s removed", e->name);
+        events_emit(e->volumes->sup->events, "volume_remove", "", e->name, e->record.creator, NULL);
         entry_drop(e);
         r = 0;
     } else {
@@ -705,7 +720,8 @@ static bool is_prunable(struct volume_entry *e, const struct caller *who, bool a
                         char *const *labels)
 {
     bool fits = e->state == VOLUME_READY && volume_may_use(e, who) &&
-                (all || volume_is_anonymous(e)) && volume_users(e, NULL) == 0;
+                (all || volume_is_anonymous(e)) && volume_options(e) == NULL &&
+                volume_users(e, NULL) == 0;
 
     for (; fits && labels != NULL && *labels != NULL; labels++)
         fits = volume_has_label(e, *labels);

@@ -34,6 +34,7 @@ enum {
     VOLUME_NAME_MAX = 128,
     VOLUME_LABELS_MAX = 64,
     VOLUME_LABELS_BYTES_MAX = 64 << 10, /* bytes of all labels together */
+    VOLUME_OPTIONS_MAX = 8 << 10,       /* bytes of the options */
 };
 
 /* v: borrowed; NULL when r < 0. err explains r < 0 and is valid during the call. */
@@ -44,6 +45,7 @@ struct volume_params {
     const char *name;    /* NULL = a random name (64 hexadecimal digits) */
     char *const *labels; /* "K=V", NULL-terminated; or NULL */
     uint64_t bytes;      /* size limit; 0 = the limit volumeBytes */
+    const char *options; /* see volume_options; NULL: none */
 };
 
 /*
@@ -66,6 +68,14 @@ const char *volume_name(const struct volume_entry *v);
 int64_t volume_created_ms(const struct volume_entry *v);
 /* Size limit; 0: none. */
 uint64_t volume_bytes(const struct volume_entry *v);
+/*
+ * Text in which a client has said that the volume stands for another mount (a directory of the
+ * host, a tmpfs); NULL: it is a directory of its own. Borrowed. This room does not read it, and
+ * refuses such a volume in a spec: what knows the text replaces the volume before.
+ */
+const char *volume_options(const struct volume_entry *v);
+/* True if this user has made it, whatever rights the user has. */
+bool volume_is_made_by(const struct volume_entry *v, uid_t uid);
 /* "K=V", NULL-terminated; borrowed. */
 char *const *volume_labels(const struct volume_entry *v);
 /* True if it was created for one sandbox, and is removed with it. */
@@ -88,9 +98,9 @@ int volume_remove(struct volume_entry *v, volume_cb cb, void *data, struct err *
 
 /*
  * Removes the volumes that no sandbox names, that `who` may use and that pass all filters:
- * anonymous ones, or with `all` every one. Returns 1 if there are none; cb is then not called.
- * names: the removed ones, NULL-terminated, borrowed during the call. A failed removal is logged
- * and skipped; r of cb is 0.
+ * anonymous ones, or with `all` every one without volume_options. Returns 1 if there are none; cb
+ * is then not called. names: the removed ones, NULL-terminated, borrowed during the call. A failed
+ * removal is logged and skipped; r of cb is 0.
  */
 typedef void (*volume_prune_cb)(void *data, int r, char *const *names, const struct err *err);
 int volume_prune(struct supervisor *sup, const struct caller *who, bool all, char *const *labels,

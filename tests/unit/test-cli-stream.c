@@ -3,8 +3,8 @@
 
 #include <errno.h>
 
+#include "base/detach-keys.h"
 #include "base/err.h"
-#include "cli/detach-keys.h"
 #include "cli/event-stream.h"
 #include "cli/frames.h"
 #include "tap.h"

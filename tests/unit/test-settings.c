@@ -36,6 +36,11 @@ TEST(bad_settings_are_refused)
          "[REGISTRY/]NAME[:TAG][@DIGEST] with a name of lower-case letters, digits and single . _ "
          "or - between them",
          -EINVAL},
+        {"{\"docker\":{\"reaperImage\":\"Team/Reaper\"}}",
+         "x.json: docker.reaperImage: image \"Team/Reaper\": must be "
+         "[REGISTRY/]NAME[:TAG][@DIGEST] with a name of lower-case letters, digits and single . _ "
+         "or - between them",
+         -EINVAL},
         {"{\"bindPrefixes\":[\"/srv/../etc\"]}",
          "x.json: bindPrefixes: '/srv/../etc' must be without //, ., .. and / at the end", -EINVAL},
         {"{\"bindPrefixes\":[\"home\"]}", "x.json: bindPrefixes: 'home' is not an absolute path",

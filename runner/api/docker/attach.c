@@ -23,6 +23,7 @@ struct docker_attached {
     struct http_request *req;
     struct sandbox *s; /* a reference */
     bool raw, in, out, errors, once, input_ended;
+    struct docker_detach detach;
     struct buf early; /* input received before the process runs */
 };
 
@@ -31,6 +32,7 @@ static void attached_free(struct docker_attached *a)
     console_detach(&a->client);
     sandbox_unref(a->s);
     buf_done(&a->early);
+    docker_detach_done(&a->detach);
     free(a);
 }
 
@@ -91,17 +93,11 @@ static void on_client_gone(struct http_request *req)
     attached_free(a);
 }
 
-static void on_client_body(struct http_request *req, const char *data, size_t len)
+static void attached_take_input(struct docker_attached *a, const char *data, size_t len)
 {
-    struct docker_attached *a = req->data;
+    struct http_request *req = a->req;
 
-    if (data == NULL) {
-        a->input_ended = true;
-        if (a->early.len == 0 && a->in)
-            attached_end_input(a);
-    } else if (!a->in) {
-        return;
-    } else if (!console_takes_input(a->s)) {
+    if (!console_takes_input(a->s)) {
         if (buf_append(&a->early, data, len) < 0) {
             on_client_gone(req); /* dropping bytes would leave a gap in its input */
             return;
@@ -110,6 +106,35 @@ static void on_client_body(struct http_request *req, const char *data, size_t le
     } else if (!console_write(a->s, data, len)) {
         http_body_pause(req);
     }
+}
+
+static void on_client_body(struct http_request *req, const char *data, size_t len)
+{
+    struct docker_attached *a = req->data;
+    int r;
+
+    if (data == NULL) {
+        a->input_ended = true;
+        if (a->early.len == 0 && a->in)
+            attached_end_input(a);
+        return;
+    }
+    if (!a->in)
+        return;
+    r = docker_detach_filter(&a->detach, data, len, &data, &len);
+    if (r == 0) {
+        if (len > 0) /* 0: all of it may be the beginning of the keys */
+            attached_take_input(a, data, len);
+        return;
+    }
+    if (r < 0) {
+        on_client_gone(req);
+        return;
+    }
+    if (len > 0 && console_takes_input(a->s))
+        (void)console_write(a->s, data, len);
+    attached_free(a);
+    http_end(req);
 }
 
 static void on_client_drain(struct http_request *req)
@@ -147,7 +172,8 @@ static void attached_send_log(struct docker_attached *a)
 }
 
 static struct docker_attached *attached_new(struct http_request *req, struct sandbox *s,
-                                            const struct attach_query *q)
+                                            const struct attach_query *q,
+                                            const struct docker_detach *detach)
 {
     auto_ptr(json_decref) json_t *kept = docker_kept(sandbox_spec(s));
     struct docker_attached *a = calloc(1, sizeof(*a));
@@ -164,6 +190,7 @@ static struct docker_attached *attached_new(struct http_request *req, struct san
                                   .out = docker_bool(q->out),
                                   .errors = docker_bool(q->errors),
                                   .once = json_is_true(json_object_get(kept, "stdinOnce")),
+                                  .detach = *detach,
                                   .early = BUF_INIT(EARLY_MAX)};
     sandbox_ref(s);
     return a;
@@ -173,6 +200,7 @@ void docker_post_attach(struct http_request *req)
 {
     struct sandbox *s = docker_sandbox(req);
     struct attach_query q = {0};
+    struct docker_detach detach;
     struct docker_attached *a;
     struct err err = ERR_NONE;
     int r;
@@ -185,11 +213,13 @@ void docker_post_attach(struct http_request *req)
                     sandbox_name(s));
     if (r == 0 && (sandbox_spec(s) == NULL || !sandbox_spec(s)->console))
         r = err_set(&err, -EINVAL, "container %s has no console to attach to", sandbox_name(s));
+    if (r == 0)
+        r = docker_detach_parse(q.detach_keys, sandbox_spec(s)->tty, &detach, &err);
     if (r < 0) {
         reply_error(req, &err);
         return;
     }
-    a = attached_new(req, s, &q);
+    a = attached_new(req, s, &q, &detach);
     if (a == NULL) {
         reply_errorf(req, -ENOMEM, "out of memory");
         return;

@@ -11,13 +11,16 @@
 #include <sys/random.h>
 #include <time.h>
 
+#include "api/docker/filters.h"
 #include "base/auto.h"
+#include "base/clock.h"
 #include "base/err.h"
 #include "base/number.h"
 #include "base/rfc3339.h"
 #include "http/json-body.h"
 #include "http/reply.h"
 #include "sandbox/sandbox.h"
+#include "spec/parse.h"
 #include "spec/spec.h"
 #include "workerd/sidecar.h"
 
@@ -193,7 +196,8 @@ const char *docker_status(const struct sandbox *s)
     case SANDBOX_RUNNING:
         return "running";
     case SANDBOX_STOPPING:
-        return sandbox_is_over(s) ? "exited" : "running";
+        sandbox_get_info(s, &f);
+        return !sandbox_is_over(s) ? "running" : f.restarting ? "restarting" : "exited";
     case SANDBOX_PAUSED:
         return "paused";
     case SANDBOX_STOPPED:
@@ -301,6 +305,46 @@ int docker_time_query(const char *key, const char *text, int64_t *ret_ns, struct
 {
     if (text != NULL && text[0] != '\0' && docker_time_parse(text, ret_ns) < 0)
         return err_set(err, -EINVAL, "%s: \"%.64s\" is no time", key, text);
+    return 0;
+}
+
+/* A span of Go's: numbers with units, "1h30m". */
+static int parse_span(const char *text, int64_t *ret_ms)
+{
+    int64_t sum = 0;
+
+    while (*text != '\0') {
+        size_t digits = strspn(text, "0123456789."), unit = strcspn(text + digits, "0123456789.");
+        char piece[32];
+        int64_t ms;
+
+        if (digits == 0 || unit == 0 || digits + unit >= sizeof(piece))
+            return -EINVAL;
+        (void)snprintf(piece, sizeof(piece), "%.*s", (int)(digits + unit), text);
+        if (parse_duration("until", piece, &ms, NULL) < 0 || __builtin_add_overflow(sum, ms, &sum))
+            return -EINVAL;
+        text += digits + unit;
+    }
+    *ret_ms = sum;
+    return 0;
+}
+
+int docker_filters_until(const struct filters *f, int64_t *ret_ms, struct err *err)
+{
+    const char *text = filters_get(f, "until", 0);
+    int64_t ns, span;
+
+    *ret_ms = INT64_MAX;
+    if (text == NULL)
+        return 0;
+    if (filters_get(f, "until", 1) != NULL)
+        return err_set(err, -EINVAL, "more than one until filter specified");
+    if (docker_time_parse(text, &ns) == 0)
+        *ret_ms = ns / NS_MS;
+    else if (text[0] != '\0' && parse_span(text, &span) == 0)
+        *ret_ms = clock_wall_ms() - span;
+    else
+        return err_set(err, -EINVAL, "until: \"%.64s\" is neither a time nor a span", text);
     return 0;
 }
 

@@ -15,6 +15,7 @@
 #include "spec/spec.h"
 
 struct err;
+struct filters;
 struct sandbox;
 struct spec;
 
@@ -78,6 +79,9 @@ json_t *docker_time(int64_t ms);
 int docker_time_parse(const char *text, int64_t *ret_ns);
 /* Like docker_time_parse, for a query parameter; NULL or "" leaves *ret_ns. */
 int docker_time_query(const char *key, const char *text, int64_t *ret_ns, struct err *err);
+/* Parses the filter "until" of a prune: a time, or a span like "1h30m" before now. Without the
+ * filter *ret_ms is the end of time. -EINVAL, also for two of them. */
+int docker_filters_until(const struct filters *f, int64_t *ret_ms, struct err *err);
 /* Parses a query's bool like Docker: "", "0", "no", "false", "none" in any letter case, and NULL,
  * are false. */
 bool docker_bool(const char *text);

@@ -9,6 +9,7 @@
 #include "api/docker/containers.h"
 #include "api/docker/networks.h"
 #include "api/docker/sidecar.h"
+#include "api/docker/volume-options.h"
 #include "base/address.h"
 #include "base/auto.h"
 #include "base/clock.h"
@@ -105,6 +106,31 @@ static json_t *encode_name(const struct sandbox *s)
 
 /* ---- the command ---- */
 
+size_t docker_entry_count(const struct spec *spec, json_t *kept)
+{
+    json_int_t count = json_integer_value(json_object_get(kept, "entry"));
+    size_t args = 0;
+
+    while (spec->argv[args] != NULL)
+        args++;
+    return count > 0 && (uint64_t)count <= args ? (size_t)count : 0;
+}
+
+static json_t *encode_entrypoint(const struct spec *spec, size_t count)
+{
+    json_t *list = count > 0 ? json_array() : json_null();
+
+    for (size_t i = 0; i < count; i++)
+        (void)json_array_append_new(list, json_string(spec->argv[i]));
+    return list;
+}
+
+/* As in Docker null if the entry point is all of it. */
+static json_t *encode_cmd(const struct spec *spec, size_t entry)
+{
+    return docker_strings(entry > 0 && spec->argv[entry] == NULL ? NULL : spec->argv + entry);
+}
+
 static const char *command_path(const struct spec *spec)
 {
     return spec->argv[0] != NULL ? spec->argv[0] : "";
@@ -120,6 +146,16 @@ static json_t *encode_args(const struct spec *spec)
 static bool is_running_sidecar(const struct sandbox *s)
 {
     return sidecar_port(s) != 0;
+}
+
+/* As in Docker a container whose checks have ended with its run is unhealthy. */
+const char *docker_health(const struct sandbox *s)
+{
+    const struct health_info *f = sandbox_health(s);
+
+    if (f == NULL || f->status == HEALTH_NONE)
+        return "none";
+    return health_status_name(docker_is_running(s) ? f->status : HEALTH_UNHEALTHY);
 }
 
 /* NULL: no check, or none was made yet; Docker omits the key then, too. */
@@ -141,7 +177,7 @@ static json_t *encode_health(const struct sandbox *s)
                            docker_time(c->ended_ms), "ExitCode", c->exit_code, "Output",
                            output != NULL ? output : json_string("")));
     }
-    return json_pack("{s:s, s:I, s:o}", "Status", health_status_name(f->status), "FailingStreak",
+    return json_pack("{s:s, s:I, s:o}", "Status", docker_health(s), "FailingStreak",
                      (json_int_t)f->failing_streak, "Log", log);
 }
 
@@ -300,19 +336,21 @@ static json_t *encode_network_settings(const struct sandbox *s, json_t *kept)
 
 /* ---- mounts ---- */
 
-static json_t *encode_mounts(const struct spec *spec)
+static json_t *encode_mounts(const struct spec *spec, json_t *kept)
 {
     json_t *list = json_array();
 
     for (size_t i = 0; list != NULL && spec != NULL && i < spec->volume_count; i++) {
         const struct volume *v = &spec->volumes[i];
-        bool named = v->source == NULL || v->source[0] != '/';
+        const char *other = docker_volume_replaced(kept, v->target);
+        const char *name = other != NULL ? other : v->source;
+        bool named = v->source == NULL || v->source[0] != '/' || other != NULL;
         json_t *m = json_pack("{s:s, s:s, s:s, s:s, s:b, s:s}", "Type", named ? "volume" : "bind",
                               "Source", v->source != NULL ? v->source : "", "Destination",
                               v->target, "Mode", "", "RW", (int)!v->read_only, "Propagation", "");
 
         if (m != NULL && named) {
-            (void)docker_put(m, "Name", json_string(v->source != NULL ? v->source : ""));
+            (void)docker_put(m, "Name", json_string(name != NULL ? name : ""));
             (void)docker_put(m, "Driver", json_string("local"));
         }
         (void)json_array_append_new(list, m);
@@ -341,6 +379,28 @@ static int64_t limit_or(int64_t value, int64_t otherwise)
     return value == LIMIT_UNSET ? otherwise : value;
 }
 
+/* What was asked for, as it was; what the spec has may have been changed since, and comes from
+ * there. */
+static void host_config_put_asked(json_t *root, json_t *kept)
+{
+    json_t *log = json_pack("{s:s, s:{}}", "Type", "json-file", "Config"), *value;
+    json_t *asked = json_object_get(kept, "host");
+    const char *key, *type;
+
+    json_object_foreach(asked, key, value)
+        if (json_object_get(root, key) == NULL)
+            (void)json_object_set(root, key, value);
+    value = json_object_get(asked, "LogConfig");
+    type = json_string_value(json_object_get(value, "Type"));
+    if (type != NULL && type[0] != '\0')
+        (void)docker_put(log, "Type", json_string(type));
+    if (json_is_object(json_object_get(value, "Config")))
+        (void)json_object_set(log, "Config", json_object_get(value, "Config"));
+    (void)docker_put(root, "LogConfig", log);
+    if (json_object_get(root, "Runtime") == NULL)
+        (void)docker_put(root, "Runtime", json_string("rind"));
+}
+
 static json_t *encode_host_config(const struct spec *spec, json_t *kept)
 {
     json_t *root = json_pack(
@@ -360,13 +420,13 @@ static json_t *encode_host_config(const struct spec *spec, json_t *kept)
 
     if (root == NULL)
         return NULL;
+    host_config_put_asked(root, kept);
     (void)json_object_update_new(
-        root,
-        json_pack("{s:b, s:s, s:s, s:s, s:s, s:s, s:o, s:o, s:n, s:{s:s, s:{}}, s:b, s:[ii]}",
-                  "Privileged", 0, "PidMode", "", "IpcMode", "private", "UTSMode", "", "UsernsMode",
-                  "", "CgroupnsMode", "private", "CapAdd", kept_or_null(kept, "capAdd"), "CapDrop",
-                  kept_or_null(kept, "capDrop"), "Devices", "LogConfig", "Type", "json-file",
-                  "Config", "Init", (int)spec->init, "ConsoleSize", 0, 0));
+        root, json_pack("{s:b, s:s, s:s, s:s, s:s, s:s, s:o, s:o, s:n, s:b, s:[ii]}", "Privileged",
+                        0, "PidMode", "", "IpcMode", "private", "UTSMode", "", "UsernsMode", "",
+                        "CgroupnsMode", "private", "CapAdd", kept_or_null(kept, "capAdd"),
+                        "CapDrop", kept_or_null(kept, "capDrop"), "Devices", "Init",
+                        (int)spec->init, "ConsoleSize", 0, 0));
     return root;
 }
 
@@ -396,12 +456,13 @@ static json_t *encode_health_config(const struct health_check *h)
 static json_t *encode_config(const struct sandbox *s, json_t *kept)
 {
     const struct spec *spec = sandbox_spec(s);
+    const size_t entry = docker_entry_count(spec, kept);
     char signal[SIGNAL_TEXT_MAX];
     json_t *root, *check;
 
     signal_format(spec->stop_signal, signal);
     root = json_pack(
-        "{s:s, s:s, s:s, s:b, s:b, s:b, s:b, s:b, s:b, s:o, s:o, s:s, s:o, s:o, s:s, s:n, s:s, "
+        "{s:s, s:s, s:s, s:b, s:b, s:b, s:b, s:b, s:b, s:o, s:o, s:s, s:o, s:o, s:s, s:o, s:s, "
         "s:I}",
         "Hostname", spec->hostname != NULL ? spec->hostname : sandbox_id(s), "Domainname", "",
         "User", spec->user != NULL ? spec->user : "", "AttachStdin",
@@ -409,10 +470,11 @@ static json_t *encode_config(const struct sandbox *s, json_t *kept)
         json_is_true(json_object_get(kept, "attachStdout")), "AttachStderr",
         json_is_true(json_object_get(kept, "attachStderr")), "Tty", (int)spec->tty, "OpenStdin",
         (int)spec->interactive, "StdinOnce", json_is_true(json_object_get(kept, "stdinOnce")),
-        "Env", docker_strings(spec->env), "Cmd", docker_strings(spec->argv), "Image",
+        "Env", docker_strings(spec->env), "Cmd", encode_cmd(spec, entry), "Image",
         docker_image_name(s, kept), "ExposedPorts", kept_or_empty(kept, "exposed"), "Labels",
         docker_labels(spec), "WorkingDir", spec->cwd != NULL ? spec->cwd : "", "Entrypoint",
-        "StopSignal", signal, "StopTimeout", (json_int_t)(spec->stop_timeout_ms / MS));
+        encode_entrypoint(spec, entry), "StopSignal", signal, "StopTimeout",
+        (json_int_t)(spec->stop_timeout_ms / MS));
     check = encode_health_config(&spec->health);
     if (check != NULL)
         (void)docker_put(root, "Healthcheck", check);
@@ -433,7 +495,7 @@ json_t *docker_container(const struct sandbox *s)
                      docker_time(f.created_ms), "State", encode_state(s), "Image",
                      spec != NULL && spec->image_id != NULL ? spec->image_id : "", "Name",
                      encode_name(s), "RestartCount", (int)f.restarts, "Driver", "overlay2",
-                     "Platform", "linux", "Mounts", encode_mounts(spec), "NetworkSettings",
+                     "Platform", "linux", "Mounts", encode_mounts(spec, kept), "NetworkSettings",
                      encode_network_settings(s, kept));
     if (root == NULL || spec == NULL)
         return root;
@@ -515,5 +577,5 @@ json_t *docker_container_line(const struct sandbox *s)
                      "Ports", line_ports(s), "Labels", docker_labels(spec), "State",
                      docker_status(s), "Status", status, "HostConfig", "NetworkMode",
                      network_mode(spec, kept), "NetworkSettings", "Networks",
-                     encode_networks(s, kept), "Mounts", encode_mounts(spec));
+                     encode_networks(s, kept), "Mounts", encode_mounts(spec, kept));
 }

@@ -51,9 +51,9 @@ static const struct query_field list_fields[] = {
     {0},
 };
 
-static const char *const known_filters[] = {"ancestor", "before", "exited",  "id",
-                                            "label",    "name",   "network", "since",
-                                            "status",   "volume", NULL};
+static const char *const known_filters[] = {"ancestor", "before", "exited", "health",
+                                            "id",       "label",  "name",   "network",
+                                            "since",    "status", "volume", NULL};
 
 static bool matches_exited(const struct sandbox *s, const struct filters *f)
 {
@@ -143,6 +143,7 @@ static bool container_matches(const struct sandbox *s, const struct filters *f)
     docker_id(sandbox_id(s), id);
     return filters_match_prefix(f, "id", id) && filters_match_part(f, "name", sandbox_name(s)) &&
            filters_match(f, "status", docker_status(s)) &&
+           filters_match(f, "health", docker_health(s)) &&
            filters_match_labels(f, spec != NULL ? spec->labels : NULL) && matches_exited(s, f) &&
            matches_ancestor(s, f) && matches_volume(spec, f) &&
            filters_match(f, "network", docker_network(spec));
@@ -250,9 +251,11 @@ static int check_removal(const struct sandbox *s, bool force, struct err *err)
                        sandbox_name(s));
     if (!force && docker_is_running(s))
         return err_set(err, -EBUSY,
-                       "cannot remove container \"/%s\": container is %s: stop the container "
-                       "before removing or force remove",
-                       sandbox_name(s), docker_status(s));
+                       /* in the words of Docker 20 and of Docker 25: clients look for either */
+                       "You cannot remove a %s container %s. Stop the container before attempting "
+                       "removal or force remove: cannot remove container \"/%s\": container is "
+                       "%s: stop the container before removing or force remove",
+                       docker_status(s), sandbox_id(s), sandbox_name(s), docker_status(s));
     return 0;
 }
 
@@ -284,8 +287,9 @@ static void delete_container(struct http_request *req)
 
 struct container_prune {
     struct http_request *req;
-    json_t *deleted; /* owned */
-    unsigned left;   /* pending removals, plus one for the loop over containers */
+    json_t *deleted;  /* owned */
+    int64_t until_ms; /* made later: stays */
+    unsigned left;    /* pending removals, plus one for the loop over containers */
 };
 
 static void prune_done(struct container_prune *p)
@@ -304,15 +308,18 @@ static void on_container_pruned(void *data, int r, const struct err *err)
     prune_done(data);
 }
 
-static bool container_is_prunable(struct http_request *req, const struct sandbox *s,
+static bool container_is_prunable(const struct container_prune *p, const struct sandbox *s,
                                   const struct filters *f)
 {
     const char *status = docker_status(s);
     const struct spec *spec = sandbox_spec(s);
+    struct sandbox_info info;
 
-    return (strcmp(status, "exited") == 0 || strcmp(status, "dead") == 0 ||
+    sandbox_get_info(s, &info);
+    return info.created_ms <= p->until_ms &&
+           (strcmp(status, "exited") == 0 || strcmp(status, "dead") == 0 ||
             strcmp(status, "created") == 0) &&
-           filters_match_labels(f, spec != NULL ? spec->labels : NULL) && api_may_use(req, s);
+           filters_match_labels(f, spec != NULL ? spec->labels : NULL) && api_may_use(p->req, s);
 }
 
 static void prune_start(struct container_prune *p, const struct filters *f)
@@ -324,7 +331,7 @@ static void prune_start(struct container_prune *p, const struct filters *f)
 
         next = sandbox_next(s);
         docker_id(sandbox_id(s), id);
-        if (!container_is_prunable(p->req, s, f) ||
+        if (!container_is_prunable(p, s, f) ||
             sandbox_remove(s, true, on_container_pruned, p, NULL) < 0)
             continue;
         p->left++;
@@ -335,16 +342,19 @@ static void prune_start(struct container_prune *p, const struct filters *f)
 
 static void post_containers_prune(struct http_request *req)
 {
-    static const char *const known[] = {"label", NULL};
+    static const char *const known[] = {"label", "label!", "until", NULL};
     auto_ptr(filters_free) struct filters *f = NULL;
     struct docker_containers_list_query q = {0};
     struct err err = ERR_NONE;
     struct container_prune *p;
+    int64_t until_ms = 0;
     int r;
 
     r = http_query_known(req, list_fields, &q, &err);
     if (r == 0)
         r = filters_parse(q.filters, known, &f, &err);
+    if (r == 0)
+        r = docker_filters_until(f, &until_ms, &err);
     p = r == 0 ? calloc(1, sizeof(*p)) : NULL;
     if (p == NULL) {
         if (r == 0)
@@ -352,7 +362,8 @@ static void post_containers_prune(struct http_request *req)
         reply_error(req, &err);
         return;
     }
-    *p = (struct container_prune){.req = req, .deleted = json_array(), .left = 1};
+    *p = (struct container_prune){
+        .req = req, .deleted = json_array(), .until_ms = until_ms, .left = 1};
     prune_start(p, f);
 }
 

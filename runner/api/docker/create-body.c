@@ -551,14 +551,6 @@ static const struct body_field isolating_fields[] = {
 };
 
 #define OF_CREATION "is taken when a container is created (HostConfig), and not here"
-const struct body_elsewhere create_body_of_commit[] = {
-    {create_body_fields, -EOPNOTSUPP, "is not taken: say what changes by the query (changes)"},
-    {host_fields,        -EINVAL, OF_CREATION},
-    {networking_fields,  -EINVAL, OF_CREATION},
-    {old_fields,         -EINVAL, OF_CREATION},
-    {0},
-};
-
 const struct body_elsewhere create_body_elsewhere[] = {
     {host_fields,       -EINVAL, OF_CREATION},
     {networking_fields, -EINVAL, OF_CREATION},

@@ -42,8 +42,6 @@ int create_body_decode(json_t *root, struct create_body *ret, struct err *err);
 extern const struct body_field create_body_fields[];
 /* For the bodies of other calls: keys that only creation supports are refused by name. */
 extern const struct body_elsewhere create_body_elsewhere[];
-/* For a commit's body, which is a container.Config in Docker: 501 for all of its keys. */
-extern const struct body_elsewhere create_body_of_commit[];
 void create_body_done(struct create_body *b);
 /* Checks CapAdd when the policy's capabilities are known. -EPERM for one that the policy lacks,
  * except NET_ADMIN, which create.c checks. */

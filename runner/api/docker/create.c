@@ -5,12 +5,15 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "api/docker/body.h"
 #include "api/docker/common.h"
 #include "api/docker/containers.h"
 #include "api/docker/create-body.h"
 #include "api/docker/images.h"
 #include "api/docker/networks.h"
+#include "api/docker/reaper.h"
 #include "api/docker/sidecar.h"
+#include "api/docker/volume-options.h"
 #include "api/native/images.h"
 #include "api/native/networks.h"
 #include "base/auto.h"
@@ -52,6 +55,7 @@ struct creating {
     struct spec *spec;    /* owned */
     const char *platform; /* of the request; NULL: any */
     bool translated;      /* errors refer to the translated spec */
+    bool reaper;          /* of the built-in reaper's image (reaper.h) */
     bool loopback;        /* ports without host address are published on loopback */
     char name[DOCKER_NAME_MAX + 1];
     char id[API_ID_MAX + 1]; /* set once the sandbox is made */
@@ -84,6 +88,33 @@ static void creating_fail_making(struct creating *c, const struct err *err)
     if (own.code == -ENOENT)
         own.code = -EINVAL;
     creating_fail(c, &own);
+}
+
+enum { KEPT_HOST_MAX = 16 << 10 /* bytes of a HostConfig that inspect shows whole */ };
+
+/* Keeps what HostConfig asks for, as it is, for inspect (container-json.c). What others keep, or
+ * the spec has, is left out. */
+static bool creating_keep_host(struct creating *c)
+{
+    static const char *const elsewhere[] = {"Binds",   "Mounts", "PortBindings", "ExtraHosts",
+                                            "CapDrop", "CapAdd", "SecurityOpt"};
+    json_t *host = json_object_get(c->root, "HostConfig"), *kept = json_object(), *value;
+    auto_free char *text = NULL;
+    const char *key;
+
+    json_object_foreach(host, key, value)
+        if (kept != NULL && !body_is_empty(value))
+            (void)json_object_set(kept, key, value);
+    value = json_object_get(c->root, "Runtime"); /* docker-py's place for it */
+    if (json_is_string(value))
+        (void)json_object_set(kept, "Runtime", value);
+    for (size_t i = 0; i < sizeof(elsewhere) / sizeof(elsewhere[0]); i++)
+        (void)json_object_del(kept, elsewhere[i]);
+    text = json_dumps(kept, JSON_COMPACT);
+    if (text != NULL && json_object_size(kept) > 0 && strlen(text) <= KEPT_HOST_MAX)
+        return docker_put(c->body.kept, "host", kept);
+    json_decref(kept);
+    return text != NULL;
 }
 
 /* ---- translation ---- */
@@ -287,10 +318,16 @@ static int creating_put_rest(struct creating *c, bool builtin, struct err *err)
 
 static int creating_make_spec(struct creating *c, bool *ret_builtin, struct err *err)
 {
+    auto_ptr(json_decref) json_t *replaced = NULL;
     bool sidecar = false;
     int r;
 
-    r = create_body_decode(c->root, &c->body, err);
+    c->reaper = docker_reaper_prepare(native_of(c->req)->config.reaper_image, c->root);
+    r = docker_volumes_replace(c->req, c->root, &replaced, err);
+    if (r == 0)
+        r = create_body_decode(c->root, &c->body, err);
+    if (r == 0 && (!creating_keep_host(c) || !docker_volumes_keep(c->body.kept, replaced)))
+        r = err_errno(err, -ENOMEM, "a request");
     if (r == 0 && (c->body.image == NULL || c->body.image[0] == '\0'))
         r = err_set(err, -EINVAL, "Image: no image was named");
     if (r < 0)
@@ -299,6 +336,9 @@ static int creating_make_spec(struct creating *c, bool *ret_builtin, struct err 
     *ret_builtin = docker_sidecar_image(native_of(c->req)->config.sidecar_image, c->body.image);
     if (*ret_builtin)
         r = creating_take_sidecar(c, &sidecar, err);
+    else if (c->reaper)
+        r = docker_reaper_take(&c->body, err);
+    *ret_builtin |= c->reaper;
     if (r == 0)
         r = creating_join_network(c, err);
     if (r == 0)
@@ -420,6 +460,34 @@ static int creating_check_unset(const struct creating *c, const struct image *im
     return 0;
 }
 
+/* Notes how many arguments are the entry point's: a spec joins them with the command, and inspect
+ * and a commit tell them apart. Called before the image is merged into the spec. */
+static int creating_keep_entry(struct creating *c, const struct image *image, struct err *err)
+{
+    char **list = c->spec->entrypoint != NULL ? c->spec->entrypoint : image->config->entrypoint;
+    const size_t n = sizeof(DOCKER_LABEL);
+    json_int_t count = 0;
+    auto_free char *text = NULL;
+    char *label = NULL;
+
+    while (list != NULL && list[count] != NULL)
+        count++;
+    if (count == 0)
+        return 0;
+    if (docker_put(c->body.kept, "entry", json_integer(count)))
+        text = json_dumps(c->body.kept, JSON_COMPACT);
+    if (text == NULL || asprintf(&label, DOCKER_LABEL "=%s", text) < 0)
+        return err_errno(err, -ENOMEM, "a request");
+    for (char **l = c->spec->labels; l != NULL && *l != NULL; l++)
+        if (strncmp(*l, DOCKER_LABEL "=", n) == 0) {
+            free(*l);
+            *l = label;
+            return 0;
+        }
+    free(label);
+    return err_set(err, -EINVAL, "Labels: that of rind's is missing");
+}
+
 static void on_create_image(void *data, int r, struct image *found, const struct err *err)
 {
     auto_ptr(image_free) struct image *image = found;
@@ -437,6 +505,8 @@ static void on_create_image(void *data, int r, struct image *found, const struct
                         c->body.image, c->platform);
         if (r == 0)
             r = creating_check_unset(c, image, &own);
+        if (r == 0)
+            r = creating_keep_entry(c, image, &own);
         if (r == 0)
             r = image_merge(image, c->spec, &own);
         if (r == 0)
@@ -469,8 +539,10 @@ static int creating_begin(struct creating *c, struct err *err)
         return r;
     if (builtin) {
         /* the sidecar publishes its own ingress */
-        creating_make(c);
-        return 0;
+        r = c->reaper ? creating_publish_exposed(c, NULL, err) : 0;
+        if (r == 0)
+            creating_make(c);
+        return r;
     }
     return images_ready(native_images(c->req), c->body.image, on_create_image, c, err);
 }

@@ -9,6 +9,7 @@
 #include "api/docker/common.h"
 #include "api/docker/docker-routes.h"
 #include "api/docker/exec.h"
+#include "api/docker/reaper.h"
 #include "api/docker/sidecar.h"
 #include "api/docker/state.h"
 #include "api/native/native.h"
@@ -26,8 +27,11 @@ _Static_assert(sizeof(docker_tables) / sizeof(docker_tables[0]) - 1 <= DOCKER_SE
 
 static void on_core_event(struct events_reader *r, const struct event *e)
 {
+    struct docker *d = (struct docker *)(void *)r;
+
+    docker_reapers_event(d->reapers, e);
     if (strcmp(e->type, "destroy") == 0)
-        docker_execs_drop(((struct docker *)(void *)r)->execs, e->sandbox);
+        docker_execs_drop(d->execs, e->sandbox);
 }
 
 int docker_init(struct native *native)
@@ -37,7 +41,10 @@ int docker_init(struct native *native)
     if (d == NULL)
         return -ENOMEM;
     d->execs = docker_execs_new(native);
-    if (d->execs == NULL) {
+    d->reapers = docker_reapers_new(native);
+    if (d->execs == NULL || d->reapers == NULL) {
+        docker_execs_free(d->execs);
+        docker_reapers_free(d->reapers);
         free(d);
         return -ENOMEM;
     }
@@ -51,6 +58,7 @@ int docker_init(struct native *native)
 void docker_ready(struct native *native)
 {
     docker_sidecar_resume(native);
+    docker_reapers_resume(native->docker->reapers);
 }
 
 void docker_done(struct native *native)
@@ -60,6 +68,7 @@ void docker_done(struct native *native)
     if (d == NULL)
         return;
     events_unsubscribe(&d->reader);
+    docker_reapers_free(d->reapers);
     docker_execs_free(d->execs);
     free(d);
 }

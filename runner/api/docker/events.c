@@ -48,6 +48,10 @@ static const struct docker_action {
     {"image_tag", "tag", "image"},
     {"image_untag", "untag", "image"},
     {"image_remove", "delete", "image"},
+    {"volume_create", "create", "volume"},
+    {"volume_mount", "mount", "volume"},
+    {"volume_unmount", "unmount", "volume"},
+    {"volume_remove", "destroy", "volume"},
 };
 
 static const struct docker_action *action_find(const char *core)
@@ -120,11 +124,24 @@ static bool stream_may_see(const struct docker_event_stream *st, const struct ev
     return api_is_owner(st->req) || (e->maker >= 0 && e->maker == (int64_t)http_peer(st->req)->uid);
 }
 
-/* Events of volumes, networks and the daemon are not reported. */
-static bool filters_ask_for_others(const struct filters *f)
+/* As in Docker a filter for one kind of object lets through events of that kind alone. Events of
+ * the daemon are not reported. */
+static bool filters_match_object(const struct filters *f, const struct event *e,
+                                 const struct docker_action *a, const char *image)
 {
-    return filters_get(f, "volume", 0) != NULL || filters_get(f, "network", 0) != NULL ||
-           filters_get(f, "daemon", 0) != NULL;
+    char id[DOCKER_ID_LEN + 1];
+
+    if (filters_get(f, "daemon", 0) != NULL || filters_get(f, "network", 0) != NULL)
+        return false;
+    if (strcmp(a->type, "volume") == 0)
+        return filters_match(f, "volume", e->name) && filters_get(f, "container", 0) == NULL &&
+               filters_get(f, "image", 0) == NULL;
+    if (filters_get(f, "volume", 0) != NULL)
+        return false;
+    docker_id(e->sandbox, id);
+    return (filters_match_prefix(f, "container", id) || filters_match(f, "container", e->name)) &&
+           (strcmp(a->type, "image") == 0 ? filters_match(f, "image", e->name)
+                                          : filters_match(f, "image", image));
 }
 
 static bool stream_wants(const struct docker_event_stream *st, const struct event *e,
@@ -133,18 +150,15 @@ static bool stream_wants(const struct docker_event_stream *st, const struct even
     const struct spec *spec = s != NULL ? sandbox_spec(s) : NULL;
     auto_ptr(json_decref) json_t *kept = docker_kept(spec);
     const char *image = s != NULL ? docker_image_name(s, kept) : "";
-    char id[DOCKER_ID_LEN + 1], action[ACTION_MAX];
+    char action[ACTION_MAX];
 
-    docker_id(e->sandbox, id);
     action_text(e, a, action);
     return (st->since_ms == 0 || e->time_ms >= st->since_ms) &&
            (st->until_ms == 0 || e->time_ms <= st->until_ms) && stream_may_see(st, e, s) &&
            filters_match(st->filters, "type", a->type) &&
-           filters_match(st->filters, "scope", "local") && !filters_ask_for_others(st->filters) &&
+           filters_match(st->filters, "scope", "local") &&
            filters_match_prefix(st->filters, "event", action) &&
-           (filters_match_prefix(st->filters, "container", id) ||
-            filters_match(st->filters, "container", e->name)) &&
-           filters_match(st->filters, "image", image) &&
+           filters_match_object(st->filters, e, a, image) &&
            filters_match_labels(st->filters, spec != NULL ? spec->labels : NULL);
 }
 
@@ -168,6 +182,50 @@ static json_t *encode_attributes(const struct event *e, const struct sandbox *s)
     return object;
 }
 
+/* The attributes of a volume's event; a mount has those of its container. */
+static json_t *encode_volume_attributes(const struct event *e)
+{
+    auto_ptr(json_decref) json_t *detail = NULL;
+    json_t *object = json_pack("{s:s}", "driver", "local");
+    const char *sandbox;
+    char id[DOCKER_ID_LEN + 1];
+
+    if (json_parse(e->detail, strlen(e->detail), sizeof(e->detail), &detail, NULL) < 0)
+        return object;
+    sandbox = json_string_value(json_object_get(detail, "sandbox"));
+    if (object == NULL || sandbox == NULL)
+        return object;
+    docker_id(sandbox, id);
+    (void)docker_put(object, "container", json_string(id));
+    if (strcmp(e->type, "volume_mount") != 0)
+        return object;
+    (void)json_object_set(object, "destination", json_object_get(detail, "target"));
+    (void)docker_put(object, "propagation", json_string(""));
+    (void)docker_put(
+        object, "read/write",
+        json_string(json_is_true(json_object_get(detail, "readOnly")) ? "false" : "true"));
+    return object;
+}
+
+static json_t *encode_actor(const struct event *e, const struct docker_action *a,
+                            const struct sandbox *s)
+{
+    auto_ptr(json_decref) json_t *detail = NULL;
+    const char *image = NULL;
+    char id[DOCKER_ID_LEN + 1];
+
+    if (strcmp(a->type, "volume") == 0)
+        return json_pack("{s:s, s:o}", "ID", e->name, "Attributes", encode_volume_attributes(e));
+    docker_id(e->sandbox, id);
+    if (strcmp(a->type, "image") == 0 &&
+        json_parse(e->detail, strlen(e->detail), sizeof(e->detail), &detail, NULL) == 0)
+        image = json_string_value(json_object_get(detail, "image"));
+    if (strcmp(a->type, "image") == 0 && image == NULL)
+        image = e->name;
+    return json_pack("{s:s, s:o}", "ID", image != NULL ? image : id, "Attributes",
+                     encode_attributes(e, s));
+}
+
 static json_t *encode_event(const struct event *e, const struct docker_action *a,
                             const struct sandbox *s)
 {
@@ -178,10 +236,9 @@ static json_t *encode_event(const struct event *e, const struct docker_action *a
 
     docker_id(e->sandbox, id);
     action_text(e, a, action);
-    root = json_pack("{s:s, s:s, s:{s:s, s:o}, s:s, s:I, s:I}", "Type", a->type, "Action", action,
-                     "Actor", "ID", container ? id : e->sandbox, "Attributes",
-                     encode_attributes(e, s), "scope", "local", "time",
-                     (json_int_t)e->time_ms / 1000, "timeNano", (json_int_t)e->time_ms * MS_NS);
+    root = json_pack("{s:s, s:s, s:o, s:s, s:I, s:I}", "Type", a->type, "Action", action, "Actor",
+                     encode_actor(e, a, s), "scope", "local", "time", (json_int_t)e->time_ms / 1000,
+                     "timeNano", (json_int_t)e->time_ms * MS_NS);
     if (root != NULL && container) {
         (void)docker_put(root, "status", json_string(action));
         (void)docker_put(root, "id", json_string(id));

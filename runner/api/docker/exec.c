@@ -49,6 +49,7 @@ struct exec_record {
     struct http_request *req; /* of the attached client, or of the one that waits for the start;
                                * NULL */
     bool detach, raw;
+    struct docker_detach keys; /* owned */
 };
 
 struct docker_execs {
@@ -63,6 +64,7 @@ static void record_free(struct exec_record *x)
 {
     exec_io_close(x->io);
     spec_free(x->spec);
+    docker_detach_done(&x->keys);
     free(x);
 }
 
@@ -166,7 +168,7 @@ void docker_exec_list(struct docker *d, const struct sandbox *s, json_t *contain
 
 struct make_body {
     json_t *cmd, *env;
-    const char *user, *cwd;
+    const char *user, *cwd, *detach_keys;
     bool tty, in, out, errors;
 };
 
@@ -181,7 +183,7 @@ static const struct body_field make_fields[] = {
     {.name = "AttachStderr", .take = b_bool, .off = offsetof(struct make_body, errors)},
     {.name = "Detach", .take = b_ignore},      /* repeated at the start */
     {.name = "ConsoleSize", .take = b_ignore}, /* repeated at the start */
-    {.name = "DetachKeys", .take = b_ignore},  /* handled by the client */
+    {.name = "DetachKeys", .take = b_string, .off = offsetof(struct make_body, detach_keys)},
     {.name = "Privileged", .code = -EPERM, .why = "an exec may do no more than its container"},
     {0},
 };
@@ -238,6 +240,7 @@ static int record_make(struct http_request *req, struct sandbox *s, struct exec_
 {
     auto_ptr(json_decref) json_t *root = NULL;
     auto_ptr(spec_free) struct spec *spec = NULL;
+    struct docker_detach keys = {0};
     struct make_body b = {0};
     struct exec_record *x;
     int r;
@@ -247,6 +250,8 @@ static int record_make(struct http_request *req, struct sandbox *s, struct exec_
         r = json_body_tree(req, &root, err);
     if (r == 0)
         r = body_decode_whole(root, make_fields, create_body_elsewhere, &b, err);
+    if (r == 0)
+        r = docker_detach_parse(b.detach_keys, b.tty, &keys, err);
     if (r == 0)
         r = exec_make_spec(&b, &spec, err);
     if (r == 0)
@@ -262,6 +267,7 @@ static int record_make(struct http_request *req, struct sandbox *s, struct exec_
     x->uid = http_peer(req)->uid;
     x->all = execs_of(req);
     x->spec = take(spec);
+    x->keys = keys;
     x->tty = b.tty;
     x->in = b.in;
     x->out = b.out;
@@ -397,6 +403,15 @@ static void on_exec_gone(struct http_request *req)
     exec_io_resume(x->io);
 }
 
+/* Unlike one that leaves, a client that has typed the detach keys lets its process run on. */
+static void record_detach(struct exec_record *x)
+{
+    struct http_request *req = take(x->req);
+
+    exec_io_resume(x->io);
+    http_end(req);
+}
+
 static void on_exec_body(struct http_request *req, const char *data, size_t len)
 {
     struct exec_record *x = req->data;
@@ -404,8 +419,14 @@ static void on_exec_body(struct http_request *req, const char *data, size_t len)
     if (x->state != RECORD_RUNNING || !x->in)
         return;
     if (data != NULL) {
-        if (!exec_io_write(x->io, data, len))
+        int r = docker_detach_filter(&x->keys, data, len, &data, &len);
+
+        if (r < 0)
+            on_exec_gone(req);
+        else if (len > 0 && !exec_io_write(x->io, data, len) && r == 0)
             http_body_pause(req);
+        if (r == 1)
+            record_detach(x);
     } else if (!x->tty) {
         /* A terminal's input does not end; clients that only read half-close at once. */
         exec_io_end_input(x->io);
@@ -568,7 +589,7 @@ static int record_read_start(struct http_request *req, struct exec_record *x, st
     if (r < 0)
         return r;
     x->detach = b.detach;
-    x->raw = x->tty;
+    x->raw = b.tty; /* as in Docker the start says how the output comes, whatever the exec has */
     return 0;
 }
 

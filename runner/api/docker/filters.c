@@ -200,8 +200,12 @@ static bool has_label(char *const *labels, const char *wanted)
 
 bool filters_match_labels(const struct filters *f, char *const *labels)
 {
-    for (size_t i = 0; i < f->count; i++)
-        if (strcmp(f->list[i].name, "label") == 0 && !has_label(labels, f->list[i].value))
+    for (size_t i = 0; i < f->count; i++) {
+        bool wanted = strcmp(f->list[i].name, "label") == 0;
+
+        if ((wanted || strcmp(f->list[i].name, "label!") == 0) &&
+            has_label(labels, f->list[i].value) != wanted)
             return false;
+    }
     return true;
 }

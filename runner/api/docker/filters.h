@@ -27,5 +27,5 @@ bool filters_match(const struct filters *f, const char *name, const char *value)
 /* As filters_match, but a filter may be a prefix of value, or any part of it. */
 bool filters_match_prefix(const struct filters *f, const char *name, const char *value);
 bool filters_match_part(const struct filters *f, const char *name, const char *value);
-/* True if these "K=V" strings contain every label of the filters. */
+/* True if these "K=V" strings contain every "label" of the filters, and none of "label!". */
 bool filters_match_labels(const struct filters *f, char *const *labels);

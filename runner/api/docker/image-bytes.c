@@ -9,6 +9,7 @@
 #include "api/docker/common.h"
 #include "api/docker/containers.h"
 #include "api/docker/images.h"
+#include "api/docker/reaper.h"
 #include "api/docker/sidecar.h"
 #include "api/native/images.h"
 #include "base/auto.h"
@@ -305,7 +306,8 @@ static void pull_image(struct http_request *req, const struct image_create_query
     p->req = req;
     p->platform = q->platform;
     docker_join_name(q->from, q->tag, p->name);
-    if (docker_sidecar_image(native_of(req)->config.sidecar_image, p->name))
+    if (docker_sidecar_image(native_of(req)->config.sidecar_image, p->name) ||
+        docker_reaper_image(native_of(req)->config.reaper_image, p->name))
         pulling_reply_present(p);
     else if (images_find(native_images(req), p->name, on_pull_found, p, &err) < 0)
         on_pull_found(p, err.code, NULL, &err);

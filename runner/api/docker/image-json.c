@@ -62,14 +62,22 @@ static json_t *encode_config(const struct image *image)
     return copy;
 }
 
+/* As in Docker that of the newest step of its history. */
+static json_t *encode_comment(const struct image_config *c)
+{
+    const bool has = c != NULL && c->history_count > 0;
+
+    return text_or_empty(has ? c->history[c->history_count - 1].comment : NULL);
+}
+
 json_t *docker_image(const struct image *image)
 {
     const struct image_config *c = image->config;
     json_t *root = json_pack(
-        "{s:s, s:o, s:o, s:s, s:s, s:o, s:s, s:o, s:o, s:o, s:I, s:{s:s, s:n}, s:{s:s, s:o}}", "Id",
+        "{s:s, s:o, s:o, s:s, s:o, s:o, s:s, s:o, s:o, s:o, s:I, s:{s:s, s:n}, s:{s:s, s:o}}", "Id",
         image->id, "RepoTags", encode_tags(image), "RepoDigests", encode_digests(image), "Parent",
-        image->parent, "Comment", "", "Created", docker_time(image->created_ms), "DockerVersion",
-        "", "Author", text_or_empty(c != NULL ? c->author : NULL), "Architecture",
+        image->parent, "Comment", encode_comment(c), "Created", docker_time(image->created_ms),
+        "DockerVersion", "", "Author", text_or_empty(c != NULL ? c->author : NULL), "Architecture",
         text_or_empty(c != NULL ? c->architecture : NULL), "Os",
         text_or_empty(c != NULL ? c->os : NULL), "Size", (json_int_t)image->bytes, "GraphDriver",
         "Name", "overlay2", "Data", "RootFS", "Type", "layers", "Layers", encode_layers(image));

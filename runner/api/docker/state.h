@@ -6,9 +6,11 @@
 
 struct docker_execs;
 struct native;
+struct reapers;
 
 struct docker {
     struct events_reader reader; /* first: cast from its address */
     struct native *native;       /* borrowed */
     struct docker_execs *execs;  /* owned */
+    struct reapers *reapers;     /* owned */
 };

@@ -15,6 +15,12 @@
 #include "images/images.h"
 #include "sandbox/sandbox.h"
 
+/* Clients print these, and take an empty text for a fault. rind is written in C, and a build is the
+ * same wherever and whenever it is made. */
+#define GO_VERSION "none"
+#define GIT_COMMIT RIND_VERSION
+#define BUILD_TIME "unknown"
+
 static const struct http_header ping_headers[] = {
     {"Api-Version", DOCKER_API_VERSION},
     {"Docker-Experimental", "false"},
@@ -49,16 +55,19 @@ static void get_version(struct http_request *req)
     json_t *details;
 
     host_facts(&host);
-    details = json_pack("{s:s, s:s, s:s, s:s, s:s, s:s}", "ApiVersion", DOCKER_API_VERSION, "Arch",
-                        host_machine(&host), "KernelVersion", host.release, "MinAPIVersion",
-                        DOCKER_API_VERSION_MIN, "Os", "linux", "Experimental", "false");
+    details =
+        json_pack("{s:s, s:s, s:s, s:s, s:s, s:s, s:s, s:s, s:s}", "ApiVersion", DOCKER_API_VERSION,
+                  "Arch", host_machine(&host), "KernelVersion", host.release, "MinAPIVersion",
+                  DOCKER_API_VERSION_MIN, "Os", "linux", "Experimental", "false", "GoVersion",
+                  GO_VERSION, "GitCommit", GIT_COMMIT, "BuildTime", BUILD_TIME);
     reply_json(req, 200,
-               json_pack("{s:{s:s}, s:[{s:s, s:s, s:o}], s:s, s:s, s:s, s:s, s:s, s:s, s:s, s:s}",
+               json_pack("{s:{s:s}, s:[{s:s, s:s, s:o}], s:s, s:s, s:s, s:s, s:s, s:s, s:s, s:s, "
+                         "s:s}",
                          "Platform", "Name", "rind", "Components", "Name", "Engine", "Version",
                          RIND_VERSION, "Details", details, "Version", RIND_VERSION, "ApiVersion",
                          DOCKER_API_VERSION, "MinAPIVersion", DOCKER_API_VERSION_MIN, "Os", "linux",
                          "Arch", host_machine(&host), "KernelVersion", host.release, "GitCommit",
-                         "", "BuildTime", ""));
+                         GIT_COMMIT, "BuildTime", BUILD_TIME, "GoVersion", GO_VERSION));
 }
 
 struct counts {
@@ -79,6 +88,26 @@ static struct counts count_containers(struct http_request *req)
     return c;
 }
 
+/* What of a container can be limited: clients warn of what is false or missing. */
+static json_t *encode_abilities(struct http_request *req)
+{
+    static const char *const yes[] = {
+        "MemoryLimit",      "CpuCfsPeriod",      "CpuCfsQuota", "PidsLimit", "IPv4Forwarding",
+        "BridgeNfIptables", "BridgeNfIp6tables", "SwapLimit",   "CPUShares", "CPUSet"};
+    const struct native_config *config = &native_of(req)->config;
+    json_t *root = json_pack(
+        "{s:s, s:s, s:s, s:s, s:b, s:s, s:s, s:{s:s, s:s}, s:{s:s, s:s}, s:{s:s, s:s}}",
+        "CgroupDriver", "cgroupfs", "CgroupVersion", config->cgroup_unified ? "2" : "1",
+        "InitBinary", "rind-init", "OSVersion", RIND_VERSION, "OomKillDisable", 0, "DockerRootDir",
+        config->state_dir, "IndexServerAddress", "none", "ContainerdCommit", "ID", RIND_VERSION,
+        "Expected", RIND_VERSION, "RuncCommit", "ID", RIND_VERSION, "Expected", RIND_VERSION,
+        "InitCommit", "ID", RIND_VERSION, "Expected", RIND_VERSION);
+
+    for (size_t i = 0; root != NULL && i < sizeof(yes) / sizeof(yes[0]); i++)
+        (void)docker_put(root, yes[i], json_true());
+    return root;
+}
+
 /* Encodes what clients use or display; other facts of the host are not disclosed. */
 static json_t *encode_info(struct http_request *req, size_t images)
 {
@@ -92,17 +121,17 @@ static json_t *encode_info(struct http_request *req, size_t images)
     if (sysinfo(&memory) < 0)
         (void)memset(&memory, 0, sizeof(memory));
     docker_time_text(clock_wall_us() * 1000, now);
-    root =
-        json_pack("{s:s, s:I, s:I, s:I, s:I, s:I, s:s, s:[[ss]], s:s, s:s, s:s, s:s, s:s, s:s, "
-                  "s:I, s:I, s:s}",
-                  "ID", "rind", "Containers", c.all, "ContainersRunning", c.running,
-                  "ContainersPaused", c.paused, "ContainersStopped", c.all - c.running - c.paused,
-                  "Images", (json_int_t)images, "Driver", "overlay2", "DriverStatus", "Backing",
-                  "rind", "Name", host.nodename, "ServerVersion", RIND_VERSION, "OperatingSystem",
-                  "rind " RIND_VERSION, "OSType", "linux", "Architecture", host.machine,
-                  "KernelVersion", host.release, "NCPU", (json_int_t)sysconf(_SC_NPROCESSORS_ONLN),
-                  "MemTotal", (json_int_t)memory.totalram * memory.mem_unit, "SystemTime", now);
-    if (root == NULL ||
+    root = json_pack(
+        "{s:s, s:I, s:I, s:I, s:I, s:I, s:s, s:[[ss]], s:s, s:s, s:s, s:s, s:s, s:s, "
+        "s:I, s:I, s:s}",
+        "ID", "rind", "Containers", c.all, "ContainersRunning", c.running, "ContainersPaused",
+        c.paused, "ContainersStopped", c.all - c.running - c.paused, "Images", (json_int_t)images,
+        "Driver", "overlay2", "DriverStatus", "Backing Filesystem", "rind", "Name", host.nodename,
+        "ServerVersion", RIND_VERSION, "OperatingSystem", "rind " RIND_VERSION, "OSType", "linux",
+        "Architecture", host.machine, "KernelVersion", host.release, "NCPU",
+        (json_int_t)sysconf(_SC_NPROCESSORS_ONLN), "MemTotal",
+        (json_int_t)memory.totalram * memory.mem_unit, "SystemTime", now);
+    if (root == NULL || json_object_update_new(root, encode_abilities(req)) < 0 ||
         json_object_update_new(
             root,
             json_pack("{s:[s], s:{s:{s:s}}, s:s, s:{s:s}, s:{s:[s], s:[s], s:[], s:[s]}, s:s, "

@@ -13,6 +13,7 @@
 #include "api/docker/create-body.h"
 #include "api/docker/docker-routes.h"
 #include "api/docker/filters.h"
+#include "api/docker/volume-options.h"
 #include "api/native/volumes.h"
 #include "base/auto.h"
 #include "base/err.h"
@@ -20,8 +21,7 @@
 #include "http/reply.h"
 #include "http/route-query.h"
 #include "json/decode.h"
-#include "policy/policy.h"
-#include "spec/parse.h"
+#include "sandbox/sandbox.h"
 #include "volume/volumes.h"
 
 /* ---- a volume's description ---- */
@@ -30,14 +30,16 @@
 json_t *docker_volume(const struct volume_entry *v)
 {
     const uint64_t bytes = volume_bytes(v);
+    json_t *options = docker_volume_options(v);
     char size[24];
 
     (void)snprintf(size, sizeof(size), "%" PRIu64, bytes);
+    if (options == NULL)
+        options = bytes != 0 ? json_pack("{s:s}", "size", size) : json_null();
     return json_pack("{s:o, s:s, s:o, s:s, s:s, s:o, s:s}", "CreatedAt",
                      docker_time(volume_created_ms(v)), "Driver", "local", "Labels",
                      docker_label_object(volume_labels(v)), "Mountpoint", "", "Name",
-                     volume_name(v), "Options",
-                     bytes != 0 ? json_pack("{s:s}", "size", size) : json_null(), "Scope", "local");
+                     volume_name(v), "Options", options, "Scope", "local");
 }
 
 /* Returns the volume named by {name}, if the peer may use it. NULL:
@@ -76,11 +78,22 @@ static const struct query_field list_fields[] = {
     {0},
 };
 
-static bool volume_matches(const struct volume_entry *v, const struct filters *f)
+static unsigned count_users(const struct volume_entry *v, struct supervisor *sup)
+{
+    struct sandbox *first;
+    unsigned n = volume_users(v, &first);
+
+    for (struct sandbox *s = volume_options(v) != NULL ? sandbox_first(sup) : NULL; s != NULL;
+         s = sandbox_next(s))
+        n += docker_volume_is_named(s, volume_name(v));
+    return n;
+}
+
+static bool volume_matches(const struct volume_entry *v, struct supervisor *sup,
+                           const struct filters *f)
 {
     const char *dangling = filters_get(f, "dangling", 0);
-    struct sandbox *first;
-    bool used = volume_users(v, &first) > 0;
+    bool used = count_users(v, sup) > 0;
 
     return volume_is_ready(v) && filters_match_part(f, "name", volume_name(v)) &&
            filters_match(f, "driver", "local") && filters_match_labels(f, volume_labels(v)) &&
@@ -109,7 +122,7 @@ static void get_volumes(struct http_request *req)
     creator = native_caller(req);
     list = json_array();
     for (struct volume_entry *v = volume_first(api_supervisor(req)); v != NULL; v = volume_next(v))
-        if (volume_matches(v, f) && volume_may_use(v, &creator))
+        if (volume_matches(v, api_supervisor(req), f) && volume_may_use(v, &creator))
             (void)json_array_append_new(list, docker_volume(v));
     reply_json(req, 200, json_pack("{s:o, s:n}", "Volumes", list, "Warnings"));
 }
@@ -155,8 +168,11 @@ static void delete_volume(struct http_request *req)
 
     if (v == NULL)
         return;
-    if (http_query_known(req, remove_fields, &q, &err) < 0 ||
-        volume_remove(v, on_volume_removed, req, &err) < 0)
+    if (http_query_known(req, remove_fields, &q, &err) < 0)
+        reply_error(req, &err);
+    else if (volume_options(v) != NULL && count_users(v, api_supervisor(req)) > 0)
+        reply_errorf(req, -EBUSY, "remove %.128s: volume is in use", volume_name(v));
+    else if (volume_remove(v, on_volume_removed, req, &err) < 0)
         reply_error(req, &err);
 }
 
@@ -193,28 +209,6 @@ static void on_volume_created(void *data, int r, struct volume_entry *v, const s
         reply_json(req, 201, docker_volume(v));
 }
 
-/* Parses "size" of the local driver's options: bytes, or with k, m, g, t. */
-static int options_read_size(json_t *options, uint64_t *ret, struct err *err)
-{
-    const char *key, *text;
-    json_t *value;
-    int64_t bytes;
-    int r;
-
-    json_object_foreach(options, key, value) {
-        text = json_string_value(value);
-        if (strcmp(key, "size") != 0)
-            return err_set(err, -EOPNOTSUPP, "DriverOpts.%.64s: there is only \"size\"", key);
-        if (text == NULL)
-            return err_set(err, -EINVAL, "DriverOpts.size: must be a string");
-        r = parse_bytes("DriverOpts.size", text, LIMIT_DISK_MIN, LIMIT_DISK_MAX, &bytes, err);
-        if (r < 0)
-            return r;
-        *ret = (uint64_t)bytes;
-    }
-    return 0;
-}
-
 /* Like in Docker, creating an existing volume succeeds. */
 static int volume_create_from_body(struct http_request *req, struct err *err)
 {
@@ -223,6 +217,7 @@ static int volume_create_from_body(struct http_request *req, struct err *err)
     struct volume_body b = {0};
     struct volume_params params = {0};
     struct volume_entry *v;
+    auto_free char *options = NULL;
     char **list = NULL;
     int r;
 
@@ -230,13 +225,18 @@ static int volume_create_from_body(struct http_request *req, struct err *err)
     if (r == 0)
         r = body_decode_whole(root, create_fields, create_body_elsewhere, &b, err);
     if (r == 0 && b.driver != NULL && strcmp(b.driver, "local") != 0)
-        r = err_set(err, -EOPNOTSUPP, "Driver: there is only \"local\"");
+        r = err_set(err, -ENOENT,
+                    "create %.64s: error looking up volume plugin %.64s: plugin \"%.64s\" not "
+                    "found",
+                    b.name != NULL ? b.name : "", b.driver, b.driver);
     if (r == 0)
-        r = options_read_size(b.options, &params.bytes, err);
+        r = docker_volume_options_read(b.name != NULL ? b.name : "", b.options, &options,
+                                       &params.bytes, err);
     if (r == 0)
         r = docker_label_strings(b.labels, &list, err);
     params.name = b.name;
     params.labels = list;
+    params.options = options;
     v = r == 0 && b.name != NULL ? volume_find(api_supervisor(req), b.name) : NULL;
     if (v != NULL && volume_is_ready(v) && volume_may_use(v, &creator))
         reply_json(req, 201, docker_volume(v));

@@ -38,6 +38,9 @@ struct native_config {
     gid_t group;               /* if has_group: its members have the rights of `clients` */
     uid_t owner;               /* the user who started rind: has all rights, like root */
     const char *sidecar_image; /* borrowed; api/docker/sidecar.h: NULL = the default */
+    const char *reaper_image;  /* borrowed; api/docker/reaper.h: NULL = the default */
+    const char *state_dir;     /* borrowed; of the daemon, for display */
+    bool cgroup_unified;       /* all controllers are in cgroup v2 */
     int doctor_fd;             /* read end of doctor_fork's report, or -1; taken by native_init */
 };
 

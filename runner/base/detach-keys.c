@@ -1,4 +1,4 @@
-#include "cli/detach-keys.h"
+#include "base/detach-keys.h"
 
 #include <errno.h>
 #include <string.h>
