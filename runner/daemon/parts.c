@@ -7,6 +7,7 @@
 #include "exec/process.h"
 #include "images/images.h"
 #include "ports/exposure.h"
+#include "ports/names.h"
 #include "ports/net-socket.h"
 #include "ports/networks.h"
 #include "ports/publish.h"
@@ -65,6 +66,9 @@ const struct sandbox_part sandbox_parts[] = {
     {.name = "egress",
      .steps = {[STAGE_NETWORK] = egress_start, [STAGE_REOPEN] = egress_reopen},
      .told = {[PART_CLOSE] = egress_close, [PART_LET_GO] = egress_close}},
+    {.name = "names",
+     .steps = {[STAGE_NETWORK] = names_start, [STAGE_REOPEN] = names_reopen},
+     .told = {[PART_CLOSE] = names_close, [PART_LET_GO] = names_close}},
     {.name = "net sockets",
      .told = {[PART_CLOSE] = net_sockets_close,
               [PART_LET_GO] = net_sockets_close,

@@ -487,18 +487,46 @@ static bool host_name_ok(const char *name)
     return name[0] != '\0';
 }
 
-static int dec_net_aliases(const struct request_record *r, struct launch_request *q)
+/* Names separated by single spaces; not "". */
+static bool aliases_ok(const char *text)
 {
-    int n = record_get_string(r, LAUNCH_ALIASES_MAX, &q->net_aliases);
     char last = ' ';
 
-    for (const char *p = n == 0 ? q->net_aliases : ""; *p != '\0'; last = *p++) {
+    for (const char *p = text; *p != '\0'; last = *p++) {
         const char one[] = {*p, '\0'};
 
         if (*p == ' ' ? last == ' ' : !host_name_ok(one))
-            return -EINVAL;
+            return false;
     }
-    return n == 0 && last == ' ' ? -EINVAL : n; /* -EINVAL for "", too */
+    return last != ' ';
+}
+
+static int dec_net_aliases(const struct request_record *r, struct launch_request *q)
+{
+    int n = record_get_string(r, LAUNCH_ALIASES_MAX, &q->net_aliases);
+
+    return n == 0 && !aliases_ok(q->net_aliases) ? -EINVAL : n;
+}
+
+static int dec_net_more(const struct request_record *r, struct launch_request *q)
+{
+    const unsigned char *end = r->data + r->len, *nul;
+    struct launch_net net;
+
+    if (r->len < 3 || end[-1] != '\0')
+        return -EPROTO;
+    nul = memchr(r->data, '\0', r->len);
+    if (nul + 1 >= end || memchr(nul + 1, '\0', (size_t)(end - (nul + 1))) != end - 1)
+        return -EPROTO;
+    net = (struct launch_net){.name = (const char *)r->data, .aliases = (const char *)nul + 1};
+    if (net.name[0] == '\0' || strlen(net.name) > LAUNCH_ID_MAX ||
+        !text_has_only(net.name, "-_.") || strlen(net.aliases) > LAUNCH_ALIASES_MAX ||
+        (net.aliases[0] != '\0' && !aliases_ok(net.aliases)))
+        return -EINVAL;
+    if (q->net_more_count == NET_MORE_MAX)
+        return -E2BIG;
+    q->net_more[q->net_more_count++] = net;
+    return 0;
 }
 
 static int dec_net_host(const struct request_record *r, struct launch_request *q)
@@ -641,6 +669,7 @@ static const struct {
     [TAG_META]         = {"meta",         dec_meta,         false},
     [TAG_DISK]         = {"disk",         dec_disk,         false},
     [TAG_COUNT]        = {"count",        dec_count,        false},
+    [TAG_NET_MORE]     = {"net_more",     dec_net_more,     true},
 };
 /* clang-format on */
 
@@ -757,8 +786,25 @@ static int check_egress(const struct launch_request *q, struct err *err)
                        q->handler != NULL ? "a handler, and another verb" : "no handler");
     if (q->mark && q->verb != LAUNCH_CONNECT)
         return err_set(err, -EINVAL, "request: a mark, and nothing to connect");
-    if (q->index != 0 && q->verb != LAUNCH_RESOLVER)
+    if (q->index != 0 && q->verb != LAUNCH_RESOLVER && q->verb != LAUNCH_ASK)
         return err_set(err, -EINVAL, "request: an index, and another verb");
+    return 0;
+}
+
+static int check_networks(const struct launch_request *q, struct err *err)
+{
+    if (q->net_name != NULL && (q->net_flags & LAUNCH_NET_LINK) == 0)
+        return err_set(err, -EINVAL, "request: a named network, and no link");
+    if ((q->net_aliases != NULL || q->net_more_count > 0) && q->net_name == NULL)
+        return err_set(err, -EINVAL, "request: names, and no network to have them in");
+    for (size_t i = 0; i < q->net_more_count; i++) {
+        bool twice = strcmp(q->net_more[i].name, q->net_name) == 0;
+
+        for (size_t k = 0; k < i; k++)
+            twice |= strcmp(q->net_more[i].name, q->net_more[k].name) == 0;
+        if (twice)
+            return err_set(err, -EINVAL, "request: network %s twice", q->net_more[i].name);
+    }
     return 0;
 }
 
@@ -779,7 +825,7 @@ static int check_whole(const struct launch_request *q, struct err *err)
     if (q->count > 1 && q->verb != LAUNCH_CONNECT)
         return err_set(err, -EINVAL, "request: a count, and nothing to connect");
     if (q->udp && q->verb != LAUNCH_LISTEN && q->verb != LAUNCH_CONNECT &&
-        q->verb != LAUNCH_RESOLVER)
+        q->verb != LAUNCH_RESOLVER && q->verb != LAUNCH_ASK)
         return err_set(err, -EINVAL, "request: a protocol, and nothing to connect");
     if ((q->verb == LAUNCH_CONNECT || q->verb == LAUNCH_EGRESS) != (q->family != 0))
         return err_set(err, -EINVAL, "request: %s",
@@ -788,18 +834,16 @@ static int check_whole(const struct launch_request *q, struct err *err)
         return -EINVAL;
     if (is_volume_verb(q->verb))
         return check_volume(q, err);
-    if (q->verb != LAUNCH_START)
-        return 0;
+    if (q->verb == LAUNCH_START || q->verb == LAUNCH_NETWORKS)
+        r = check_networks(q, err);
+    if (r < 0 || q->verb != LAUNCH_START)
+        return r;
     if ((q->flags & LAUNCH_KEEP) && (q->flags & LAUNCH_ATTACHED))
         return err_set(err, -EINVAL, "request: both kept and attached");
     if (q->hostname == NULL)
         return err_set(err, -EINVAL, "request: no hostname");
     if (q->net_join != NULL && (q->net_flags != 0 || q->net_name != NULL))
         return err_set(err, -EINVAL, "request: both a network of its own and another's");
-    if (q->net_name != NULL && (q->net_flags & LAUNCH_NET_LINK) == 0)
-        return err_set(err, -EINVAL, "request: a named network, and no link");
-    if (q->net_aliases != NULL && q->net_name == NULL)
-        return err_set(err, -EINVAL, "request: names, and no network to have them in");
     if (q->image_layer_count > 0 && q->root_dir != NULL)
         return err_set(err, -EINVAL, "request: both an image and a root directory");
     if (q->layer_count == 0 && q->root_dir == NULL && (q->flags & LAUNCH_HOST_ROOT) == 0)
@@ -962,6 +1006,17 @@ void launch_put_host(struct buf *b, const struct launch_host *h)
         b->max = 0;
     else
         launch_put(b, TAG_NET_HOST, 0, tmp.data, tmp.len);
+}
+
+void launch_put_net(struct buf *b, const struct launch_net *n)
+{
+    auto_buf struct buf tmp = BUF_INIT(LAUNCH_SIZE_MAX);
+
+    if (buf_append(&tmp, n->name, strlen(n->name) + 1) < 0 ||
+        buf_append(&tmp, n->aliases, strlen(n->aliases) + 1) < 0)
+        b->max = 0;
+    else
+        launch_put(b, TAG_NET_MORE, 0, tmp.data, tmp.len);
 }
 
 void launch_put_counter(struct buf *b, const struct launch_counter *c)

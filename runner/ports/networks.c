@@ -13,7 +13,9 @@
 #include "base/log.h"
 #include "json/parse.h"
 #include "launch/volume.h"
+#include "sandbox/events.h"
 #include "sandbox/sandbox-internal.h"
+#include "sandbox/services.h"
 #include "sandbox/shared.h"
 #include "sandbox/store.h"
 #include "spec/spec.h"
@@ -169,7 +171,7 @@ unsigned network_users(struct supervisor *sup, const char *name, unsigned *ret_l
     unsigned all = 0, live = 0;
 
     for (const struct sandbox *s = sup->sandboxes; s != NULL; s = s->all.next) {
-        if (s->spec == NULL || s->spec->net_name == NULL || strcmp(s->spec->net_name, name) != 0)
+        if (s->spec == NULL || !spec_has_net(s->spec, name))
             continue;
         all++;
         live += s->state == SANDBOX_STARTING || s->state == SANDBOX_RUNNING ||
@@ -183,16 +185,25 @@ unsigned network_users(struct supervisor *sup, const char *name, unsigned *ret_l
 int networks_check_spec(struct supervisor *sup, struct spec *spec, const struct caller *who,
                         struct err *err)
 {
-    const struct network_entry *e =
-        spec->net_name != NULL ? network_find(sup, spec->net_name) : NULL;
+    const struct network_entry *e, *internal = NULL;
+    bool others = false;
+    const char *name;
 
-    if (e != NULL && !network_may_use(e, who))
-        return err_set(err, -EPERM, "network: '%s' is another user's", e->name);
-    if (e != NULL && e->internal && spec->network == NET_INTERNET)
+    for (size_t i = 0; (name = spec_net(spec, i, NULL)) != NULL; i++) {
+        e = network_find(sup, name);
+        if (e != NULL && !network_may_use(e, who))
+            return err_set(err, -EPERM, "network: '%s' is another user's", e->name);
+        if (e != NULL && e->internal)
+            internal = e;
+        else
+            others = true;
+    }
+    if (internal == NULL || others)
+        return 0;
+    if (spec->network == NET_INTERNET)
         return err_set(err, -EINVAL, "network: '%s' is internal: its members have no internet",
-                       e->name);
-    if (e != NULL && e->internal)
-        spec->network = NET_NONE;
+                       internal->name);
+    spec->network = NET_NONE;
     return 0;
 }
 
@@ -259,6 +270,7 @@ int network_create(struct supervisor *sup, const struct network_params *params,
         return r;
     }
     networks_append(sup->networks, e);
+    events_emit(supervisor_events(sup), "network_create", "", e->name, e->record.creator, NULL);
     *ret = e;
     return 0;
 }
@@ -283,6 +295,7 @@ int network_remove(struct network_entry *e, struct err *err)
     if (n->last == &e->next)
         n->last = at;
     n->count--;
+    events_emit(supervisor_events(n->sup), "network_destroy", "", e->name, e->record.creator, NULL);
     entry_free(e);
     return 0;
 }

@@ -28,7 +28,8 @@ const char *const event_types[] = {
     "process_start", "process_exit",  "pause",          "resume",       "timeout",   "inactive",
     "oom",           "exit",          "stop",           "destroy",      "update",    "rename",
     "egress",        "health",        "snapshot",       "image_load",   "image_tag", "image_untag",
-    "image_remove",  "network_limit", "network_closed", "network_open", NULL,
+    "image_remove",  "network_limit", "network_closed", "network_open", "network_create",
+    "network_destroy", "network_connect", "network_disconnect", NULL,
 };
 
 bool event_type_known(const char *type)

@@ -366,30 +366,25 @@ static int t_dns(json_t *value, const struct body_field *field, void *dst, const
     return r;
 }
 
-/* Network endpoints: at most one, with aliases; other settings are not supported. */
+/* The members of EndpointsConfig are checked by create_endpoint_check. */
 static int t_endpoints(json_t *value, const struct body_field *field, void *dst, const char *path,
                        struct err *err)
 {
-    const char *name, *key;
-    json_t *endpoint, *element;
-
     struct create_body *out = ((struct making *)dst)->out;
+    const char *name;
+    json_t *endpoint, *aliases;
+    int r = 0;
 
     (void)field;
-    if (!json_is_object(value) || json_object_size(value) > 1)
-        return body_fail(err, -EOPNOTSUPP, path, "a container is in one network");
+    if (!json_is_object(value) || json_object_size(value) > 1 + SPEC_NETS_MORE_MAX + 1)
+        return body_fail(err, -EINVAL, path, "must be an object of at most %d networks",
+                         1 + SPEC_NETS_MORE_MAX);
     json_object_foreach(value, name, endpoint) {
-        out->endpoint = name;
-        json_object_foreach(endpoint, key, element) {
-            if (body_is_empty(element) || strcmp(key, "GwPriority") == 0)
-                continue; /* only chooses among several networks */
-            if (strcmp(key, "Aliases") != 0)
-                return body_fail(err, -EOPNOTSUPP, path, "%.64s.%.32s is not supported", name, key);
-            if (create_check_strings(element, path, err) < 0)
-                return err->code;
-            out->aliases = element;
-        }
+        r = create_endpoint_check(name, endpoint, &aliases, err);
+        if (r < 0)
+            return r;
     }
+    out->endpoints = value;
     return 0;
 }
 

@@ -10,6 +10,7 @@
 #include "api/docker/common.h"
 #include "api/docker/containers.h"
 #include "api/docker/create-body.h"
+#include "api/docker/networks.h"
 #include "api/docker/sidecar.h"
 #include "api/json-body.h"
 #include "api/reply.h"
@@ -149,6 +150,10 @@ void docker_post_start(struct http_request *req)
     }
     if (docker_is_running(s)) {
         reply_empty(req, 304);
+        return;
+    }
+    if (docker_networks_check(req, s, &err) < 0) {
+        reply_error(req, &err);
         return;
     }
     call = api_call_new(req, s);
