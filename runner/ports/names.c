@@ -35,6 +35,8 @@ struct names {
     struct dns *dns;      /* owned; NULL while it is being opened */
     struct listener *tcp; /* owned */
     bool starts;          /* a step of the start waits for it */
+    void (*done)(void *data); /* a change of networks waits for it; or NULL */
+    void *done_data;
     bool asking, closing;
     unsigned sockets; /* being made by the launcher */
     int64_t until;    /* CLOCK_MONOTONIC ms: -EADDRINUSE is retried until then */
@@ -331,6 +333,8 @@ static int names_listen(struct names *n, int *tcp, int *udp, struct err *err)
 /* The end of opening. A reference of the sandbox is dropped. */
 static void names_opened(struct names *n, int r, const struct err *err)
 {
+    void (*done)(void *data) = n->done;
+    void *done_data = n->done_data;
     const bool starts = n->starts;
     struct sandbox *s = n->s;
     struct err own = ERR_NONE;
@@ -340,12 +344,15 @@ static void names_opened(struct names *n, int r, const struct err *err)
     else if (r < 0 && err != NULL)
         own = *err;
     n->starts = false;
+    n->done = NULL;
     if (r < 0)
         names_free(n);
     if (starts)
         sandbox_part_done(s, r, &own);
     else if (r < 0 && r != -ECANCELED)
         log_error("names", "id=%s has no name server: %s", s->id, own.msg);
+    if (done != NULL)
+        done(done_data);
     sandbox_unref(s);
 }
 
@@ -437,7 +444,7 @@ int names_reopen(struct sandbox *s, struct err *err)
     return 1;
 }
 
-void names_follow(struct sandbox *s)
+bool names_follow(struct sandbox *s, void (*done)(void *data), void *data)
 {
     struct err err = ERR_NONE;
 
@@ -445,6 +452,11 @@ void names_follow(struct sandbox *s)
         (void)names_reopen(s, &err);
     else if (s->spec->net_name == NULL)
         names_close(s);
+    if (s->parts.names == NULL || s->parts.names->dns != NULL || s->parts.names->closing)
+        return false;
+    s->parts.names->done = done;
+    s->parts.names->done_data = data;
+    return true;
 }
 
 void names_close(struct sandbox *s)

@@ -24,9 +24,9 @@ struct sandbox;
 int names_start(struct sandbox *s, struct err *err);
 int names_reopen(struct sandbox *s, struct err *err);
 void names_close(struct sandbox *s);
-/* Call it when a running sandbox has other networks: opens or closes the name server. A failure is
- * logged. */
-void names_follow(struct sandbox *s);
+/* Call it when a running sandbox has other networks: opens or closes the name server. Returns true
+ * if done is called later, from the loop. A failure is logged. */
+bool names_follow(struct sandbox *s, void (*done)(void *data), void *data);
 
 /* Answers for a member that the sandbox may know (dns_ops.local). */
 bool names_local(struct sandbox *s, const struct dns_question *q, struct dns_local *ret);

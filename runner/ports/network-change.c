@@ -163,28 +163,40 @@ static void change_emit(const struct network_change *c, const char *type, const 
     sandbox_emit(c->s, type, detail);
 }
 
-static void change_end(struct network_change *c, int r, const struct err *err)
+static void change_answer(struct network_change *c, int r, const struct err *err)
 {
     struct sandbox *s = c->s;
-    struct err own = err != NULL ? *err : (struct err)ERR_NONE;
 
     s->parts.net_change = NULL;
-    if (r < 0) {
-        struct err why = ERR_NONE;
-
-        spec_nets_swap(s->spec, &c->was);
-        if (store_save_spec(s->sup->store, s->id, s->spec, &why) < 0)
-            log_error("network", "id=%s: %s; its next start is in the other networks", s->id,
-                      why.msg);
-    } else {
-        change_emit(c, "network_disconnect", c->drop);
-        change_emit(c, "network_connect", c->add);
-        names_follow(s);
-    }
-    c->cb(c->data, r, &own);
+    c->cb(c->data, r, err);
     spec_nets_done(&c->was);
     sandbox_unref(s);
     free(c);
+}
+
+static void on_change_names(void *data)
+{
+    struct err err = ERR_NONE;
+
+    change_answer(data, 0, &err);
+}
+
+static void change_end(struct network_change *c, int r, const struct err *err)
+{
+    struct sandbox *s = c->s;
+    struct err own = err != NULL ? *err : (struct err)ERR_NONE, why = ERR_NONE;
+
+    if (r == 0) {
+        change_emit(c, "network_disconnect", c->drop);
+        change_emit(c, "network_connect", c->add);
+        if (!names_follow(s, on_change_names, c))
+            change_answer(c, 0, &own);
+        return;
+    }
+    spec_nets_swap(s->spec, &c->was);
+    if (store_save_spec(s->sup->store, s->id, s->spec, &why) < 0)
+        log_error("network", "id=%s: %s; its next start is in the other networks", s->id, why.msg);
+    change_answer(c, r, &own);
 }
 
 static void on_change_reply(void *data, int r, const struct launch_reply *reply, int *fds,
