@@ -834,16 +834,17 @@ static int check_whole(const struct launch_request *q, struct err *err)
         return -EINVAL;
     if (is_volume_verb(q->verb))
         return check_volume(q, err);
-    if (q->verb == LAUNCH_START || q->verb == LAUNCH_NETWORKS)
-        r = check_networks(q, err);
-    if (r < 0 || q->verb != LAUNCH_START)
-        return r;
+    if (q->verb != LAUNCH_START)
+        return q->verb == LAUNCH_NETWORKS ? check_networks(q, err) : 0;
     if ((q->flags & LAUNCH_KEEP) && (q->flags & LAUNCH_ATTACHED))
         return err_set(err, -EINVAL, "request: both kept and attached");
     if (q->hostname == NULL)
         return err_set(err, -EINVAL, "request: no hostname");
     if (q->net_join != NULL && (q->net_flags != 0 || q->net_name != NULL))
         return err_set(err, -EINVAL, "request: both a network of its own and another's");
+    r = check_networks(q, err);
+    if (r < 0)
+        return r;
     if (q->image_layer_count > 0 && q->root_dir != NULL)
         return err_set(err, -EINVAL, "request: both an image and a root directory");
     if (q->layer_count == 0 && q->root_dir == NULL && (q->flags & LAUNCH_HOST_ROOT) == 0)

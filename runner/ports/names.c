@@ -87,6 +87,16 @@ static size_t name_length(const char *name, const char *network)
                : len;
 }
 
+static bool shares_network(const struct sandbox *s, const struct sandbox *p)
+{
+    const char *network;
+
+    for (size_t i = 0; (network = spec_net(p->spec, i, NULL)) != NULL; i++)
+        if (spec_has_net(s->spec, network))
+            return true;
+    return false;
+}
+
 /* True if the member p has this name in one of the networks of s. */
 static bool member_has_name(const struct sandbox *s, const struct sandbox *p, const char *name)
 {
@@ -161,6 +171,27 @@ static bool names_of_hosts(const struct sandbox *s, const char *name, struct dns
     return ret->count > 0;
 }
 
+/* A link's other name for a member, which the sandbox has to share a network with. */
+static bool names_of_links(struct sandbox *s, const char *name, struct dns_local *ret)
+{
+    const char *links = s->spec->net_links != NULL ? s->spec->net_links : "";
+
+    for (const char *p = links; *p != '\0' && ret->count == 0;) {
+        const size_t n = strcspn(p, " "), key = strcspn(p, ":");
+        char target[SPEC_NAME_MAX + 1];
+
+        (void)snprintf(target, sizeof(target), "%.*s", (int)key, p);
+        if (key + 1 + strlen(name) == n && strncasecmp(p + key + 1, name, strlen(name)) == 0) {
+            const struct sandbox *other = sandbox_find(s->sup, target);
+
+            if (other != NULL && sandbox_is_member(other) && shares_network(s, other))
+                ret->addresses[ret->count++] = other->net.place.sandbox4;
+        }
+        p += n + (p[n] == ' ');
+    }
+    return ret->count > 0;
+}
+
 /* Programs that share a network ask through its owner's sockets. */
 bool names_local(struct sandbox *s, const struct dns_question *q, struct dns_local *ret)
 {
@@ -172,6 +203,8 @@ bool names_local(struct sandbox *s, const struct dns_question *q, struct dns_loc
         return true;
     if (is_taken_name(q->name))
         return false;
+    if (names_of_links(s, q->name, ret))
+        return true;
     if (q->type == DNS_TYPE_PTR)
         return dns_question_address4(q, &a) && names_by_address(s, &a, ret);
     return names_by_name(s, q->name, ret);

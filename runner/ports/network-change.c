@@ -28,7 +28,7 @@
 
 /* The members of a spec that a change concerns. */
 struct spec_nets {
-    char *name, *aliases; /* owned, or NULL */
+    char *name, *aliases, *links; /* owned, or NULL */
     struct spec_net more[SPEC_NETS_MORE_MAX];
     size_t more_count;
     enum net_mode mode;
@@ -49,6 +49,7 @@ static void spec_nets_done(struct spec_nets *n)
 {
     free(n->name);
     free(n->aliases);
+    free(n->links);
     free(n->label);
     for (size_t i = 0; i < n->more_count; i++)
         spec_net_done(&n->more[i]);
@@ -66,6 +67,8 @@ static int spec_nets_copy(struct spec_nets *ret, const struct spec *s)
 
     if (r == 0)
         r = text_copy(&ret->aliases, s->net_aliases);
+    if (r == 0)
+        r = text_copy(&ret->links, s->net_links);
     for (size_t i = 0; r == 0 && i < s->more_net_count; i++) {
         ret->more_count = i + 1;
         r = text_copy(&ret->more[i].name, s->more_nets[i].name);
@@ -99,11 +102,13 @@ static void spec_nets_swap(struct spec *s, struct spec_nets *n)
 
     n->name = s->net_name;
     n->aliases = s->net_aliases;
+    n->links = s->net_links;
     n->more_count = s->more_net_count;
     (void)memcpy(n->more, s->more_nets, sizeof(n->more));
     n->mode = s->network;
     s->net_name = was.name;
     s->net_aliases = was.aliases;
+    s->net_links = was.links;
     s->more_net_count = was.more_count;
     (void)memcpy(s->more_nets, was.more, sizeof(s->more_nets));
     s->network = was.mode;
@@ -136,6 +141,12 @@ static int spec_change(struct sandbox *s, const struct network_change_params *p,
         auto_free char *names = NULL;
 
         r = sandbox_net_names(s->id, s->spec, i, &names, err); /* too long for the launcher? */
+    }
+    for (const char *const *l = p->links; r == 0 && l != NULL && *l != NULL; l++)
+        r = spec_add_net_link(s->spec, *l, err);
+    if (s->spec->net_name == NULL) { /* links are between members of networks */
+        free(s->spec->net_links);
+        s->spec->net_links = NULL;
     }
     if (r == 0 && p->mode != NET_INVALID)
         s->spec->network = p->mode;

@@ -72,6 +72,7 @@ int networks_check_spec(struct supervisor *sup, struct spec *spec, const struct 
 struct network_change_params {
     const char *add;            /* the network to enter, or NULL */
     const char *const *aliases; /* names there, NULL-terminated; or NULL */
+    const char *const *links;   /* further links of the sandbox ("NAME:ALIAS"); or NULL */
     const char *drop;           /* the network to leave, or NULL */
     enum net_mode mode;         /* NET_INVALID: stays as it is */
     const char *label;          /* "K=V" in place of the label K; NULL: labels stay */

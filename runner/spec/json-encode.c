@@ -285,6 +285,8 @@ static void put_network(struct out *o, const struct spec *s)
         put_value(&n, "aliases", encode_words(s->net_aliases));
     if (s->more_net_count > 0)
         put_value(&n, "more", encode_more_nets(s));
+    if (s->net_links != NULL)
+        put_value(&n, "links", encode_words(s->net_links));
     put_value(&n, "allow", encode_rules(&s->access, 0));
     put_value(&n, "deny", encode_rules(&s->access, 1));
     put_value(&n, "hostPorts", encode_host_ports(&s->access));

@@ -555,6 +555,7 @@ static const struct list_key {
     {"hostPorts", spec_add_host_port, true}, {"dns", spec_add_dns, false},
     {"extraHosts", spec_add_host, false},    {"capDrop", spec_add_cap_drop, false},
     {"groups", spec_add_group, true},        {"aliases", spec_add_net_alias, false},
+    {"links", spec_add_net_link, false},
 };
 
 static int d_list(json_t *value, const struct jfield *field, void *dst, const struct jpath *path,
@@ -690,6 +691,7 @@ static const struct jfield network_fields[] = {
     {.name = "name",      .decode = d_net_name,      .nullable = true},
     {.name = "aliases",   .decode = d_list,          .nullable = true},
     {.name = "more",      .decode = d_more_nets,     .nullable = true},
+    {.name = "links",     .decode = d_list,          .nullable = true},
     {.name = "allow",     .decode = d_list,          .nullable = true},
     {.name = "deny",      .decode = d_list,          .nullable = true},
     {.name = "hostPorts", .decode = d_list,          .nullable = true},

@@ -199,29 +199,48 @@ int spec_add_host(struct spec *s, const char *text, struct err *err)
     return 0;
 }
 
-static int aliases_add(char **list, const char *text, struct err *err)
+/* Appends a word without spaces. what: for the error when there are more than max. */
+static int words_add(char **list, const char *text, size_t max, const char *what, struct err *err)
 {
     auto_free char *all = NULL;
     size_t count = 1;
 
+    for (const char *p = *list; p != NULL && *p != '\0'; p++)
+        count += *p == ' ';
+    count += *list != NULL;
+    if (count > max)
+        return err_set(err, -E2BIG, "%s \"%.*s\": more than %zu", what, QUOTE_MAX, text, max);
+    if (*list == NULL)
+        return replace_string(list, text, err);
+    if (asprintf(&all, "%s %s", *list, text) < 0) {
+        all = NULL;
+        return err_errno(err, -ENOMEM, "%s", what);
+    }
+    return replace_string(list, all, err);
+}
+
+static int aliases_add(char **list, const char *text, struct err *err)
+{
     if (!is_host_name(text, strlen(text)))
         return err_set(err, -EINVAL,
                        "network-alias \"%.*s\": must be letters, digits, -, _ and ., and at most "
                        "%d bytes",
                        QUOTE_MAX, text, SPEC_HOST_NAME_MAX);
-    for (const char *p = *list; p != NULL && *p != '\0'; p++)
-        count += *p == ' ';
-    count += *list != NULL;
-    if (count > SPEC_ALIASES_MAX)
-        return err_set(err, -E2BIG, "network-alias \"%.*s\": more than %d", QUOTE_MAX, text,
-                       SPEC_ALIASES_MAX);
-    if (*list == NULL)
-        return replace_string(list, text, err);
-    if (asprintf(&all, "%s %s", *list, text) < 0) {
-        all = NULL;
-        return err_errno(err, -ENOMEM, "network-alias");
-    }
-    return replace_string(list, all, err);
+    return words_add(list, text, SPEC_ALIASES_MAX, "network-alias", err);
+}
+
+int spec_add_net_link(struct spec *s, const char *text, struct err *err)
+{
+    const char *alias = strchr(text, ':');
+    char name[SPEC_NAME_MAX + 1];
+
+    if (alias == NULL || (size_t)(alias - text) > SPEC_NAME_MAX ||
+        !is_host_name(alias + 1, strlen(alias + 1)))
+        return err_set(err, -EINVAL, "link \"%.*s\": must be NAME:ALIAS", QUOTE_MAX, text);
+    (void)snprintf(name, sizeof(name), "%.*s", (int)(alias - text), text);
+    if (!parse_is_name(name, SPEC_NAME_MAX))
+        return err_set(err, -EINVAL, "link \"%.*s\": must be NAME:ALIAS", QUOTE_MAX, text);
+    return words_add(&s->net_links, text, SPEC_LINKS_MAX, "link", err);
 }
 
 int spec_add_net_alias(struct spec *s, const char *text, struct err *err)
@@ -367,6 +386,8 @@ void spec_format_host(const struct extra_host *h, char text[SPEC_HOST_TEXT_MAX])
 
 int spec_validate_network(const struct spec *s, struct err *err)
 {
+    if (s->net_links != NULL && s->net_name == NULL)
+        return err_set(err, -EINVAL, "network.links: only in a network that has a name");
     if ((s->net_aliases != NULL || s->more_net_count > 0) && s->net_name == NULL)
         return err_set(err, -EINVAL, "network.aliases: only in a network that has a name");
     if (s->net_container == NULL)

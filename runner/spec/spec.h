@@ -70,6 +70,7 @@ enum {
     SPEC_HOSTS_MAX = 16,     /* limit of the launcher */
     SPEC_HOST_NAME_MAX = 63, /* bytes */
     SPEC_ALIASES_MAX = 8,    /* names of a sandbox in a named network */
+    SPEC_LINKS_MAX = 32,
     SPEC_NETS_MORE_MAX = 7,  /* named networks beside the first */
     SPEC_HOST_TEXT_MAX = SPEC_HOST_NAME_MAX + 1 + NET_ADDR_TEXT_MAX,
 };
@@ -132,6 +133,8 @@ struct spec {
     char *net_aliases;   /* owned; additional names there, separated by spaces; or NULL */
     struct spec_net more_nets[SPEC_NETS_MORE_MAX]; /* named networks beside net_name */
     size_t more_net_count;
+    char *net_links; /* owned; "NAME:ALIAS", separated by spaces: other names that it knows members
+                        of its networks by; or NULL */
     struct net_access access;         /* exceptions from the mode */
     struct net_addr dns[NET_DNS_MAX]; /* name servers instead of the host's */
     size_t dns_count;
@@ -250,6 +253,8 @@ bool spec_has_net(const struct spec *s, const char *name);
 int spec_add_net(struct spec *s, const char *name, const char *const *aliases, struct err *err);
 /* Takes a named network away. -ENOENT. */
 int spec_drop_net(struct spec *s, const char *name, struct err *err);
+/* Adds "NAME:ALIAS": this sandbox alone knows the member NAME as ALIAS, too. */
+int spec_add_net_link(struct spec *s, const char *text, struct err *err);
 /*
  * Returns all names of the sandbox in its network number i besides its host name, separated by
  * spaces: the sandbox's name if it is a valid host name, and the aliases. Caller frees; *ret is

@@ -585,7 +585,7 @@ TEST(names_in_a_network)
         s->name = rows[i].name != NULL ? strdup(rows[i].name) : NULL;
         for (size_t k = 0; k < 3 && rows[i].aliases[k] != NULL; k++)
             CHECK_INT(spec_add_net_alias(s, rows[i].aliases[k], NULL), 0);
-        CHECK_INT(spec_net_names(s, &names, NULL), 0);
+        CHECK_INT(spec_net_names(s, 0, &names, NULL), 0);
         CHECK_STR(names != NULL ? names : "none", rows[i].want != NULL ? rows[i].want : "none");
     }
 }

@@ -366,13 +366,27 @@ static int t_dns(json_t *value, const struct body_field *field, void *dst, const
     return r;
 }
 
+/* "NAME", "NAME:ALIAS", or as inspect shows it, "/NAME:/OWN/ALIAS". */
+static int t_links(json_t *value, const struct body_field *field, void *dst, const char *path,
+                   struct err *err)
+{
+    struct create_body *out = ((struct making *)dst)->out;
+
+    (void)field;
+    if (create_check_strings(value, path, err) < 0)
+        return err->code;
+    out->links = value;
+    return docker_put(out->kept, "links", json_incref(value)) ? 0 : create_no_memory(err);
+}
+
 /* The members of EndpointsConfig are checked by create_endpoint_check. */
 static int t_endpoints(json_t *value, const struct body_field *field, void *dst, const char *path,
                        struct err *err)
 {
     struct create_body *out = ((struct making *)dst)->out;
     const char *name;
-    json_t *endpoint, *aliases;
+    struct create_endpoint parts;
+    json_t *endpoint;
     int r = 0;
 
     (void)field;
@@ -380,7 +394,7 @@ static int t_endpoints(json_t *value, const struct body_field *field, void *dst,
         return body_fail(err, -EINVAL, path, "must be an object of at most %d networks",
                          1 + SPEC_NETS_MORE_MAX);
     json_object_foreach(value, name, endpoint) {
-        r = create_endpoint_check(name, endpoint, &aliases, err);
+        r = create_endpoint_check(name, endpoint, &parts, err);
         if (r < 0)
             return r;
     }
@@ -475,7 +489,7 @@ static const struct body_field host_fields[] = {
     NOT_HERE("OomScoreAdj"),
     NOT_HERE("DnsOptions"),
     NOT_HERE("DnsSearch"),
-    NOT_HERE("Links"),
+    {.name = "Links",          .take = t_links},
     NOT_HERE("StorageOpt"),
     {.name = "Annotations",    .code = -EOPNOTSUPP, .why = "is not supported", .loose = true},
     {0},

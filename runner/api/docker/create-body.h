@@ -25,6 +25,7 @@ struct create_body {
     bool has_network;     /* NetworkMode is not the default */
     const char *joins;    /* borrowed: the container of NetworkMode "container:…"; NULL */
     const char *network;  /* borrowed: the network name of NetworkMode; NULL */
+    json_t *links;        /* borrowed: HostConfig.Links, strings; or NULL */
     json_t *endpoints;    /* borrowed: NetworkingConfig.EndpointsConfig, checked; or NULL */
     const char *policy;   /* borrowed: SecurityOpt "rind-policy=…"; NULL */
     bool adds_net_admin;  /* CapAdd NET_ADMIN: selects another policy, except for a built-in
@@ -44,9 +45,12 @@ extern const struct body_elsewhere create_body_elsewhere[];
 /* For a commit's body, which is a container.Config in Docker: 501 for all of its keys. */
 extern const struct body_elsewhere create_body_of_commit[];
 void create_body_done(struct create_body *b);
-/* Checks one network's endpoint (may be NULL), of a creation or of a connect. *ret_aliases:
- * borrowed, or NULL. -EOPNOTSUPP: it has settings that cannot be had. */
-int create_endpoint_check(const char *network, json_t *endpoint, json_t **ret_aliases,
+/* Checks one network's endpoint (may be NULL), of a creation or of a connect. ret: arrays of
+ * strings, borrowed, or NULL. -EOPNOTSUPP: it has settings that cannot be had. */
+struct create_endpoint {
+    json_t *aliases, *links;
+};
+int create_endpoint_check(const char *network, json_t *endpoint, struct create_endpoint *ret,
                           struct err *err);
 /* Checks CapAdd when the policy's capabilities are known. -EPERM for one that the policy lacks,
  * except NET_ADMIN, which create.c checks. */

@@ -23,27 +23,31 @@ static bool key_is_shown_only(const char *key)
     return false;
 }
 
-int create_endpoint_check(const char *network, json_t *endpoint, json_t **ret_aliases,
+int create_endpoint_check(const char *network, json_t *endpoint, struct create_endpoint *ret,
                           struct err *err)
 {
     char path[BODY_PATH_MAX];
     const char *key;
     json_t *element;
 
-    *ret_aliases = NULL;
+    *ret = (struct create_endpoint){.aliases = NULL};
     (void)snprintf(path, sizeof(path), "NetworkingConfig.EndpointsConfig.%.64s", network);
     if (endpoint != NULL && !json_is_object(endpoint) && !json_is_null(endpoint))
         return body_fail(err, -EINVAL, path, "must be an object");
     json_object_foreach(endpoint, key, element) {
+        json_t **list = strcasecmp(key, "Aliases") == 0 ? &ret->aliases
+                        : strcasecmp(key, "Links") == 0 ? &ret->links
+                                                        : NULL;
+
         if (body_is_empty(element) || key_is_shown_only(key))
             continue;
-        if (strcasecmp(key, "Aliases") != 0)
+        if (list == NULL)
             return body_fail(err, -EOPNOTSUPP, path, "%.32s is not supported", key);
-        if (*ret_aliases != NULL)
-            return body_fail(err, -EINVAL, path, "Aliases twice");
+        if (*list != NULL)
+            return body_fail(err, -EINVAL, path, "%s twice", key);
         if (create_check_strings(element, path, err) < 0)
             return err->code;
-        *ret_aliases = element;
+        *list = element;
     }
     return 0;
 }

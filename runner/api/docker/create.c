@@ -184,13 +184,14 @@ static bool network_has_name(const json_t *network, const char *name)
 static json_t *creating_aliases_of(const struct creating *c, const char *name)
 {
     char other[DOCKER_NAME_MAX + 1];
-    json_t *endpoint, *aliases;
+    struct create_endpoint parts;
+    json_t *endpoint;
     const char *key;
 
     json_object_foreach(c->body.endpoints, key, endpoint)
         if (creating_find_network(c, key, other, NULL) == 0 && strcmp(other, name) == 0 &&
-            create_endpoint_check(key, endpoint, &aliases, NULL) == 0)
-            return aliases;
+            create_endpoint_check(key, endpoint, &parts, NULL) == 0)
+            return parts.aliases;
     return NULL;
 }
 
@@ -249,6 +250,32 @@ static enum net_mode creating_mode(const struct creating *c, const json_t *netwo
     return docker_networks_mode(api_supervisor(c->req), scratch, bridge);
 }
 
+/* Links are other names for members of named networks. That in Docker they open the default network
+ * for two containers is of another time, and not so here. */
+static int creating_add_links(const struct creating *c, json_t *network, struct err *err)
+{
+    struct create_endpoint parts;
+    json_t *links = json_array(), *endpoint;
+    const char *key;
+    int r = docker_links(c->req, c->body.links, links, err);
+
+    json_object_foreach(c->body.endpoints, key, endpoint)
+        if (r == 0 && create_endpoint_check(key, endpoint, &parts, NULL) == 0)
+            r = docker_links(c->req, parts.links, links, err);
+    if (r < 0 || json_array_size(links) == 0) {
+        json_decref(links);
+        return r;
+    }
+    if (json_object_get(network, "name") == NULL) {
+        json_decref(links);
+        return err_set(err, -EOPNOTSUPP,
+                       "HostConfig.Links: only between members of a network that somebody has made "
+                       "(docker network create): in the default one no container reaches another");
+    }
+    return json_object_set_new(network, "links", links) < 0 ? err_errno(err, -ENOMEM, "a request")
+                                                             : 0;
+}
+
 static int creating_name_network(struct creating *c, struct err *err)
 {
     auto_ptr(json_decref) json_t *network = json_object();
@@ -260,8 +287,13 @@ static int creating_name_network(struct creating *c, struct err *err)
         return err_set(err, -EPERM,
                        "HostConfig.NetworkMode: the client policy allows no shared networks");
     if (c->body.joins != NULL)
-        return 0;
+        return json_array_size(c->body.links) == 0
+                   ? 0
+                   : err_set(err, -EINVAL, "conflicting options: container type network can't be "
+                                           "used with links");
     r = creating_add_networks(c, network, &bridge, err);
+    if (r == 0)
+        r = creating_add_links(c, network, err);
     if (r < 0 || json_object_get(network, "name") == NULL)
         return r;
     /* Like in Docker, a named network also has internet access. */

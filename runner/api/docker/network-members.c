@@ -90,6 +90,34 @@ static enum net_mode mode_after(struct supervisor *sup, const struct spec *spec,
     return internet ? NET_INTERNET : NET_NONE;
 }
 
+/* ---- links ---- */
+
+int docker_links(struct http_request *req, json_t *list, json_t *ret, struct err *err)
+{
+    json_t *link;
+    size_t i;
+
+    json_array_foreach(list, i, link) {
+        const char *text = json_string_value(link), *alias = strrchr(text, ':');
+        const size_t len = alias != NULL ? (size_t)(alias - text) : strlen(text);
+        char name[DOCKER_NAME_MAX + 1];
+        struct sandbox *other = NULL;
+        int r;
+
+        (void)snprintf(name, sizeof(name), "%.*s", len < sizeof(name) ? (int)len : 0, text);
+        r = docker_lookup(req, name, &other, err);
+        if (r == 0)
+            r = api_check_use(req, other, err);
+        if (r < 0) /* 404 would mean a missing image */
+            return r == -ENOENT ? err_set(err, -EINVAL, "could not get container for %s", name) : r;
+        alias = alias != NULL ? alias + 1 : name;
+        if (strrchr(alias, '/') != NULL)
+            alias = strrchr(alias, '/') + 1;
+        (void)json_array_append_new(ret, json_sprintf("%s:%s", sandbox_id(other), alias));
+    }
+    return 0;
+}
+
 /* ---- the requests ---- */
 
 static void on_member_changed(void *data, int r, const struct err *err)
@@ -175,13 +203,18 @@ static int network_connect(struct http_request *req, struct err *err)
     struct network_change_params params = {0};
     struct member_body b = {0};
     struct sandbox *s = NULL;
-    json_t *list = NULL, *alias;
+    auto_ptr(json_decref) json_t *list = json_array();
+    const char *links[SPEC_LINKS_MAX + 2] = {NULL};
+    struct create_endpoint parts;
+    json_t *element;
     bool bridge;
     size_t i;
     int r = member_read(req, &root, &b, network, &s, err);
 
     if (r == 0)
-        r = create_endpoint_check(network, b.endpoint, &list, err);
+        r = create_endpoint_check(network, b.endpoint, &parts, err);
+    if (r == 0)
+        r = docker_links(req, parts.links, list, err);
     if (r < 0)
         return r;
     if (docker_is_in_network(sandbox_spec(s), network))
@@ -192,9 +225,13 @@ static int network_connect(struct http_request *req, struct err *err)
                        "container cannot be connected to multiple networks with one of the "
                        "networks in private (none) mode");
     bridge = strcmp(network, "bridge") == 0 || docker_is_in_network(sandbox_spec(s), "bridge");
-    json_array_foreach(list, i, alias)
+    json_array_foreach(parts.aliases, i, element)
         if (i <= SPEC_ALIASES_MAX) /* one too many is refused */
-            aliases[i] = json_string_value(alias);
+            aliases[i] = json_string_value(element);
+    json_array_foreach(list, i, element)
+        if (i <= SPEC_LINKS_MAX) /* likewise */
+            links[i] = json_string_value(element);
+    params.links = links;
     params.add = strcmp(network, "bridge") != 0 ? network : NULL;
     params.aliases = aliases;
     return member_change(req, s, &params, bridge, err);
