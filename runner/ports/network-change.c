@@ -164,14 +164,34 @@ static bool sandbox_has_link(const struct sandbox *s)
     return s->channel != NULL && s->init != INIT_ENDING && s->net.place.sandbox4.family != 0;
 }
 
-static void change_emit(const struct network_change *c, const char *type, const char *network)
+static void network_emit(struct sandbox *s, const char *type, const char *network)
 {
     char detail[SPEC_NETWORK_MAX + 32];
 
-    if (network[0] == '\0')
+    if (network == NULL || network[0] == '\0')
         return;
     (void)snprintf(detail, sizeof(detail), "{\"network\":\"%s\"}", network);
-    sandbox_emit(c->s, type, detail);
+    sandbox_emit(s, type, detail);
+}
+
+static void networks_emit(struct sandbox *s, const char *type)
+{
+    const char *name;
+
+    for (size_t i = 0; (name = spec_net(s->spec, i, NULL)) != NULL; i++)
+        network_emit(s, type, name);
+}
+
+void networks_main_runs(struct sandbox *s, struct exec *main, bool adopted)
+{
+    (void)main;
+    if (!adopted)
+        networks_emit(s, "network_connect");
+}
+
+void networks_main_ended(struct sandbox *s)
+{
+    networks_emit(s, "network_disconnect");
 }
 
 static void change_answer(struct network_change *c, int r, const struct err *err)
@@ -198,8 +218,11 @@ static void change_end(struct network_change *c, int r, const struct err *err)
     struct err own = err != NULL ? *err : (struct err)ERR_NONE, why = ERR_NONE;
 
     if (r == 0) {
-        change_emit(c, "network_disconnect", c->drop);
-        change_emit(c, "network_connect", c->add);
+        /* One that does not run tells of its networks with its start. */
+        if (s->run.main != NULL) {
+            network_emit(s, "network_disconnect", c->drop);
+            network_emit(s, "network_connect", c->add);
+        }
         if (!names_follow(s, on_change_names, c))
             change_answer(c, 0, &own);
         return;

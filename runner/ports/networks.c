@@ -237,6 +237,32 @@ static int check_room(const struct networks *n, const struct caller *who, struct
     return 0;
 }
 
+static bool spec_is_dockers(const struct spec *spec)
+{
+    const size_t n = sizeof(SPEC_LABEL_OWN) - 1;
+
+    for (char **l = spec->labels; l != NULL && *l != NULL; l++)
+        if (strncmp(*l, SPEC_LABEL_OWN, n) == 0 && (*l)[n] == '=')
+            return true;
+    return false;
+}
+
+/* False while sandboxes name the network: it would become its maker's, with them in it. A container
+ * of the maker's own that waits for it, as Docker's clients may create one, is no obstacle. */
+static bool network_may_be_made(struct supervisor *sup, const char *name, const struct caller *who)
+{
+    unsigned live;
+
+    (void)network_users(sup, name, &live);
+    if (live > 0)
+        return false;
+    for (const struct sandbox *s = sup->sandboxes; s != NULL; s = s->all.next)
+        if (s->spec != NULL && spec_has_net(s->spec, name) &&
+            (s->made.by != (int64_t)who->uid || !spec_is_dockers(s->spec)))
+            return false;
+    return true;
+}
+
 int network_create(struct supervisor *sup, const struct network_params *params,
                    const struct caller *who, struct network_entry **ret, struct err *err)
 {
@@ -245,7 +271,7 @@ int network_create(struct supervisor *sup, const struct network_params *params,
 
     if (r == 0 && network_find(sup, params->name) != NULL)
         r = err_set(err, -EEXIST, "network with name %s already exists", params->name);
-    else if (r == 0 && network_users(sup, params->name, NULL) > 0)
+    else if (r == 0 && !network_may_be_made(sup, params->name, who))
         r = err_set(err, -EEXIST,
                     "network with name %s already exists: nobody has made it, and it goes with the "
                     "last sandbox that names it",

@@ -90,3 +90,8 @@ typedef void network_change_cb(void *data, int r, const struct err *err);
 int network_change_sandbox(struct sandbox *s, const struct network_change_params *params,
                            const struct caller *who, network_change_cb *cb, void *data,
                            struct err *err);
+
+/* Tell of the networks of a sandbox that begins or ends to run (members of a part). */
+struct exec;
+void networks_main_runs(struct sandbox *s, struct exec *main, bool adopted);
+void networks_main_ended(struct sandbox *s);

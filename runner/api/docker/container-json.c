@@ -370,6 +370,7 @@ static json_t *encode_host_config(const struct spec *spec, json_t *kept)
                   "", "CgroupnsMode", "private", "CapAdd", kept_or_null(kept, "capAdd"), "CapDrop",
                   kept_or_null(kept, "capDrop"), "Devices", "LogConfig", "Type", "json-file",
                   "Config", "Init", (int)spec->init, "ConsoleSize", 0, 0));
+    (void)docker_put(root, "Links", kept_or_null(kept, "links"));
     return root;
 }
 

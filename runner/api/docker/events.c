@@ -279,7 +279,7 @@ static bool stream_tell_network(struct docker_event_stream *st, const struct eve
            stream_send(st, encode_network_event(e, a, network));
 }
 
-/* Tells of each network of a container that starts or ends. */
+/* Tells of Docker's own networks of a container that starts or ends. Named ones have events. */
 static void stream_tell_networks(struct docker_event_stream *st, const struct event *e,
                                  const struct docker_action *a)
 {
@@ -287,7 +287,7 @@ static void stream_tell_networks(struct docker_event_stream *st, const struct ev
     const char *name;
 
     for (size_t i = 0; s != NULL && (name = docker_network_at(sandbox_spec(s), i)) != NULL; i++)
-        if (!stream_tell_network(st, e, a, name))
+        if (docker_network_is_builtin(name) && !stream_tell_network(st, e, a, name))
             return;
 }
 
