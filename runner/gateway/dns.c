@@ -471,12 +471,14 @@ static bool query_from_local(struct dns_query *q)
     if (local.name[0] != '\0')
         r = dns_answer_name(&q->q, local.name, DNS_LOCAL_TTL_S, &out);
     else
-        r = dns_answer_make(&q->q, DNS_NOERROR, local.addresses, local.count, DNS_LOCAL_TTL_S, &out);
+        r = dns_answer_make(&q->q, DNS_NOERROR, local.addresses, local.count, DNS_LOCAL_TTL_S,
+                            &out);
     /* By UDP as many addresses as the client has room for; each is as good as another. */
     while (r == 0 && q->socket >= 0 && out.len > q->q.room && local.count > 1) {
         local.count /= 2;
         out.len = 0;
-        r = dns_answer_make(&q->q, DNS_NOERROR, local.addresses, local.count, DNS_LOCAL_TTL_S, &out);
+        r = dns_answer_make(&q->q, DNS_NOERROR, local.addresses, local.count, DNS_LOCAL_TTL_S,
+                            &out);
     }
     if (r < 0)
         query_fail(q, DNS_SERVFAIL);

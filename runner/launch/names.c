@@ -84,7 +84,8 @@ static int names_enter(const struct launch_sandbox *s, int *ret_home, int *ret_n
 static int names_return(int home, int r, struct err *err)
 {
     if (home >= 0 && setns(home, CLONE_NEWNET) < 0)
-        return err_set(err, -ENOTRECOVERABLE, "names: the launcher cannot leave a sandbox's network");
+        return err_set(err, -ENOTRECOVERABLE,
+                       "names: the launcher cannot leave a sandbox's network");
     return r;
 }
 
@@ -164,8 +165,8 @@ int launcher_ask(struct launcher *l, const struct launch_request *q, struct err 
     len = server_name(&s->net->dns[q->index], &to);
     r = names_enter(s, &home, &ns, err);
     if (r == 0) {
-        fd = socket(to.ss_family, (q->udp ? SOCK_DGRAM : SOCK_STREAM) | SOCK_CLOEXEC | SOCK_NONBLOCK,
-                    0);
+        fd = socket(to.ss_family,
+                    (q->udp ? SOCK_DGRAM : SOCK_STREAM) | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
         r = fd < 0 ? -errno : connect(fd, (struct sockaddr *)(void *)&to, len) < 0 ? -errno : 0;
         r = r == -EINPROGRESS ? 0 : r;
         if (r < 0)

@@ -104,7 +104,8 @@ unsigned network_hosts(const struct launcher *l, const struct launch_sandbox *s,
 {
     const struct net_setup *setup = s->net;
     /* A sandbox in the network of another has the other's names and lines. */
-    const struct launch_sandbox *owner = launcher_find((struct launcher *)(uintptr_t)l, s->net_owner);
+    const struct launch_sandbox *owner =
+        launcher_find((struct launcher *)(uintptr_t)l, s->net_owner);
     unsigned left_out = 0;
 
     if (owner == NULL || (owner->net == NULL) != (setup == NULL))

@@ -691,10 +691,11 @@ static int network_check_change(const struct launch_sandbox *s, const struct lau
                        "network: sandbox %s was started without any network, and so has no link",
                        q->id);
     if (q->net_name != NULL && s->hosts_lease == 0)
-        return err_set(err, -EBUSY,
-                       "network: the files of sandbox %s do not follow its networks (it was started "
-                       "in none of a name, under the policy fuse or by an earlier rind)",
-                       q->id);
+        return err_set(
+            err, -EBUSY,
+            "network: the files of sandbox %s do not follow its networks (it was started "
+            "in none of a name, under the policy fuse or by an earlier rind)",
+            q->id);
     return 0;
 }
 

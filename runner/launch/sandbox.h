@@ -69,7 +69,7 @@ struct launch_sandbox {
     char aliases[LAUNCH_ALIASES_MAX + 1]; /* as in TAG_NET_ALIASES; "": none */
     /* owned; likewise in each network of net->more; NULL: it is in one network at most */
     char (*more_aliases)[LAUNCH_ALIASES_MAX + 1];
-    struct launch_host *hosts;            /* owned; additional lines of its hosts file */
+    struct launch_host *hosts; /* owned; additional lines of its hosts file */
     uint32_t host_count;
     bool hosts_cut; /* hosts lacks some members of the network; this has been logged */
     /* owned; its hosts file, kept open to rewrite it; FD_NONE outside of named networks */

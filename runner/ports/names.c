@@ -30,11 +30,11 @@ enum {
     TROUBLE_MS = 60000,
 };
 
-struct names {
+struct name_server {
     struct sandbox *s;
-    struct dns *dns;      /* owned; NULL while it is being opened */
-    struct listener *tcp; /* owned */
-    bool starts;          /* a step of the start waits for it */
+    struct dns *dns;          /* owned; NULL while it is being opened */
+    struct listener *tcp;     /* owned */
+    bool starts;              /* a step of the start waits for it */
     void (*done)(void *data); /* a change of networks waits for it; or NULL */
     void *done_data;
     bool asking, closing;
@@ -138,8 +138,7 @@ static bool names_by_address(const struct sandbox *s, const struct net_addr *a,
     const char *network;
 
     for (const struct sandbox *p = s->sup->sandboxes; p != NULL; p = p->all.next) {
-        if (!sandbox_is_member(p) ||
-            memcmp(p->net.place.sandbox4.bytes, a->bytes, 4) != 0)
+        if (!sandbox_is_member(p) || memcmp(p->net.place.sandbox4.bytes, a->bytes, 4) != 0)
             continue;
         for (size_t i = 0; (network = spec_net(p->spec, i, NULL)) != NULL; i++) {
             auto_free char *names = NULL;
@@ -163,8 +162,7 @@ static bool names_of_hosts(const struct sandbox *s, const char *name, struct dns
         const struct extra_host *h = &s->spec->hosts[i];
 
         if (strcasecmp(h->name, name) == 0 && ret->count < DNS_LOCAL_MAX)
-            ret->addresses[ret->count++] =
-                h->addr.family != 0 ? h->addr : s->net.place.gateway4;
+            ret->addresses[ret->count++] = h->addr.family != 0 ? h->addr : s->net.place.gateway4;
     }
     if (strcmp(name, "host.rind.internal") == 0 && s->spec->access.port_count > 0)
         ret->addresses[ret->count++] = s->net.place.gateway4;
@@ -214,8 +212,8 @@ bool names_local(struct sandbox *s, const struct dns_question *q, struct dns_loc
 
 /* A socket that was asked for. */
 struct names_socket {
-    struct sandbox *s;   /* a reference */
-    dns_socket_fn *cb;   /* NULL = cancelled */
+    struct sandbox *s; /* a reference */
+    dns_socket_fn *cb; /* NULL = cancelled */
     void *who;
 };
 
@@ -238,7 +236,7 @@ static void on_names_socket(void *data, int r, const struct launch_reply *reply,
 static int names_server(void *data, unsigned index, bool udp, dns_socket_fn *cb, void *who,
                         void **ret_handle, struct err *err)
 {
-    struct names *n = data;
+    struct name_server *n = data;
     auto_buf struct buf b = BUF_INIT(0);
     struct names_socket *o;
     int r;
@@ -301,7 +299,7 @@ static void names_learned(void *data, const char *name, const struct net_addr *a
 
 static void names_trouble(void *data, const char *what)
 {
-    struct names *n = data;
+    struct name_server *n = data;
     const int64_t now = clock_mono_ms();
 
     if (n->told != 0 && now - n->told < TROUBLE_MS)
@@ -312,7 +310,7 @@ static void names_trouble(void *data, const char *what)
 
 static bool names_ops_local(void *data, const struct dns_question *q, struct dns_local *ret)
 {
-    struct names *n = data;
+    struct name_server *n = data;
 
     return names_local(n->s, q, ret);
 }
@@ -328,7 +326,7 @@ static const struct dns_ops names_ops = {.local = names_ops_local,
 
 /* ---- opening ---- */
 
-static void names_free(struct names *n)
+static void names_free(struct name_server *n)
 {
     struct sandbox *s = n->s;
 
@@ -341,13 +339,13 @@ static void names_free(struct names *n)
 
 static void on_names_client(void *data, int fd, const struct sockaddr *peer)
 {
-    struct names *n = data;
+    struct name_server *n = data;
 
     (void)peer;
     dns_adopt(n->dns, fd);
 }
 
-static int names_listen(struct names *n, int *tcp, int *udp, struct err *err)
+static int names_listen(struct name_server *n, int *tcp, int *udp, struct err *err)
 {
     struct evloop *loop = gateway_evloop(n->s->sup->gateway);
     int r = dns_new(loop, &names_ops, n, n->s->sup->limits.egress_queries, &n->dns, err);
@@ -364,7 +362,7 @@ static int names_listen(struct names *n, int *tcp, int *udp, struct err *err)
 }
 
 /* The end of opening. A reference of the sandbox is dropped. */
-static void names_opened(struct names *n, int r, const struct err *err)
+static void names_opened(struct name_server *n, int r, const struct err *err)
 {
     void (*done)(void *data) = n->done;
     void *done_data = n->done_data;
@@ -389,17 +387,17 @@ static void names_opened(struct names *n, int r, const struct err *err)
     sandbox_unref(s);
 }
 
-static void names_ask(struct names *n);
+static void names_ask(struct name_server *n);
 
 static void on_names_again(struct deadline *d)
 {
-    names_ask((struct names *)(void *)((char *)d - offsetof(struct names, again)));
+    names_ask((struct name_server *)(void *)((char *)d - offsetof(struct name_server, again)));
 }
 
 static void on_names_reply(void *data, int r, const struct launch_reply *reply, int *fds,
                            const struct err *err)
 {
-    struct names *n = data;
+    struct name_server *n = data;
     struct err own = ERR_NONE;
 
     (void)reply;
@@ -416,7 +414,7 @@ static void on_names_reply(void *data, int r, const struct launch_reply *reply, 
     names_opened(n, r, err);
 }
 
-static void names_ask(struct names *n)
+static void names_ask(struct name_server *n)
 {
     auto_buf struct buf b = BUF_INIT(0);
     struct err err = ERR_NONE;
@@ -440,13 +438,13 @@ static bool names_wanted(const struct sandbox *s)
 
 static int names_open(struct sandbox *s, bool starts, unsigned wait_ms, struct err *err)
 {
-    struct names *n = calloc(1, sizeof(*n));
+    struct name_server *n = calloc(1, sizeof(*n));
     auto_buf struct buf b = BUF_INIT(0);
     int r;
 
     if (n == NULL)
         return err_errno(err, -ENOMEM, "names");
-    *n = (struct names){.s = s, .starts = starts, .until = clock_mono_ms() + wait_ms};
+    *n = (struct name_server){.s = s, .starts = starts, .until = clock_mono_ms() + wait_ms};
     launch_begin(&b, LAUNCH_NAMES);
     launch_put_string(&b, TAG_ID, s->id);
     r = launch_end(&b);
@@ -467,7 +465,8 @@ int names_start(struct sandbox *s, struct err *err)
     return names_wanted(s) ? names_open(s, true, 0, err) : 1;
 }
 
-/* The sandbox does not wait for it: without it names are not answered, but its processes may run. */
+/* The sandbox does not wait for it: without it names are not answered, but its processes may run.
+ */
 int names_reopen(struct sandbox *s, struct err *err)
 {
     int r = names_wanted(s) ? names_open(s, false, WAIT_MS, err) : 0;
@@ -494,7 +493,7 @@ bool names_follow(struct sandbox *s, void (*done)(void *data), void *data)
 
 void names_close(struct sandbox *s)
 {
-    struct names *n = s->parts.names;
+    struct name_server *n = s->parts.names;
 
     if (n == NULL)
         return;

@@ -125,8 +125,8 @@ static int spec_nets_set_label(struct spec *s, struct spec_nets *n, const char *
     if (label_swap(s, &n->label))
         return 0;
     free(take(n->label));
-    return err_set(err, -EINVAL, "network: the sandbox has no label %.*s",
-                   (int)strcspn(label, "="), label);
+    return err_set(err, -EINVAL, "network: the sandbox has no label %.*s", (int)strcspn(label, "="),
+                   label);
 }
 
 /* On failure the spec is partly changed; spec_nets_swap with the copy undoes that. */
@@ -254,8 +254,7 @@ static int change_send(struct network_change *c, struct err *err)
     if (policy == NULL)
         return err_set(err, -ENOENT, "network: no policy '%s'", c->s->spec->policy);
     r = sandbox_networks_request(&b, c->s->id, c->s->spec, policy->policy, err);
-    return r < 0 ? r
-                 : launcher_client_send(c->s->sup->launcher, &b, on_change_reply, c, err);
+    return r < 0 ? r : launcher_client_send(c->s->sup->launcher, &b, on_change_reply, c, err);
 }
 
 static int change_check(const struct sandbox *s, struct err *err)
@@ -267,8 +266,7 @@ static int change_check(const struct sandbox *s, struct err *err)
     if (s->parts.net_change != NULL)
         return err_set(err, -EBUSY, "network: the networks of sandbox %s are being changed",
                        sandbox_name(s));
-    if (init_phase_is_busy(s->init) || s->state == SANDBOX_STARTING ||
-        s->state == SANDBOX_REMOVING)
+    if (init_phase_is_busy(s->init) || s->state == SANDBOX_STARTING || s->state == SANDBOX_REMOVING)
         return err_set(err, -EBUSY, "network: sandbox %s is being started or ended",
                        sandbox_name(s));
     if (s->channel != NULL && s->state != SANDBOX_STOPPED && !sandbox_has_link(s))

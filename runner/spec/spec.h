@@ -71,7 +71,7 @@ enum {
     SPEC_HOST_NAME_MAX = 63, /* bytes */
     SPEC_ALIASES_MAX = 8,    /* names of a sandbox in a named network */
     SPEC_LINKS_MAX = 32,
-    SPEC_NETS_MORE_MAX = 7,  /* named networks beside the first */
+    SPEC_NETS_MORE_MAX = 7, /* named networks beside the first */
     SPEC_HOST_TEXT_MAX = SPEC_HOST_NAME_MAX + 1 + NET_ADDR_TEXT_MAX,
 };
 struct extra_host {

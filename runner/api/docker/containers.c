@@ -160,8 +160,7 @@ static bool container_matches(const struct sandbox *s, const struct filters *f)
     return filters_match_prefix(f, "id", id) && filters_match_part(f, "name", sandbox_name(s)) &&
            filters_match(f, "status", docker_status(s)) &&
            filters_match_labels(f, spec != NULL ? spec->labels : NULL) && matches_exited(s, f) &&
-           matches_ancestor(s, f) && matches_volume(spec, f) &&
-           matches_network(spec, f);
+           matches_ancestor(s, f) && matches_volume(spec, f) && matches_network(spec, f);
 }
 
 /* Collects containers, newest first, like Docker. */

@@ -13,23 +13,23 @@ struct err;
 enum { CREATE_WARNINGS_MAX = 4 };
 
 struct create_body {
-    json_t *spec;         /* owned: like POST /v1/sandboxes takes it, without the image's part */
-    json_t *kept;         /* owned: shown by inspect, but not part of the spec */
-    const char *image;    /* borrowed from the tree; NULL = none */
-    json_t *exposed;      /* borrowed: ExposedPorts, or NULL */
-    bool publish_all;     /* publish all exposed ports, including the image's */
-    json_t *unset;        /* owned array: variables that must not be set; or NULL */
-    json_t *entrypoint;   /* owned array, or NULL: not given */
-    json_t *cmd;          /* owned array, or NULL */
-    bool host_pid;        /* PidMode "host" */
-    bool has_network;     /* NetworkMode is not the default */
-    const char *joins;    /* borrowed: the container of NetworkMode "container:…"; NULL */
-    const char *network;  /* borrowed: the network name of NetworkMode; NULL */
-    json_t *links;        /* borrowed: HostConfig.Links, strings; or NULL */
-    json_t *endpoints;    /* borrowed: NetworkingConfig.EndpointsConfig, checked; or NULL */
-    const char *policy;   /* borrowed: SecurityOpt "rind-policy=…"; NULL */
-    bool adds_net_admin;  /* CapAdd NET_ADMIN: selects another policy, except for a built-in
-                           * sidecar */
+    json_t *spec;        /* owned: like POST /v1/sandboxes takes it, without the image's part */
+    json_t *kept;        /* owned: shown by inspect, but not part of the spec */
+    const char *image;   /* borrowed from the tree; NULL = none */
+    json_t *exposed;     /* borrowed: ExposedPorts, or NULL */
+    bool publish_all;    /* publish all exposed ports, including the image's */
+    json_t *unset;       /* owned array: variables that must not be set; or NULL */
+    json_t *entrypoint;  /* owned array, or NULL: not given */
+    json_t *cmd;         /* owned array, or NULL */
+    bool host_pid;       /* PidMode "host" */
+    bool has_network;    /* NetworkMode is not the default */
+    const char *joins;   /* borrowed: the container of NetworkMode "container:…"; NULL */
+    const char *network; /* borrowed: the network name of NetworkMode; NULL */
+    json_t *links;       /* borrowed: HostConfig.Links, strings; or NULL */
+    json_t *endpoints;   /* borrowed: NetworkingConfig.EndpointsConfig, checked; or NULL */
+    const char *policy;  /* borrowed: SecurityOpt "rind-policy=…"; NULL */
+    bool adds_net_admin; /* CapAdd NET_ADMIN: selects another policy, except for a built-in
+                          * sidecar */
     const char *warnings[CREATE_WARNINGS_MAX];
     unsigned warning_count;
 };

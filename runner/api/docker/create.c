@@ -209,9 +209,10 @@ static int creating_add_endpoint(const struct creating *c, json_t *network, cons
                    ? 0
                    : creating_add_network(c, network, name, creating_aliases_of(c, name), err);
     if (json_array_size(creating_aliases_of(c, name)) > 0)
-        return err_set(err, -EINVAL,
-                       "NetworkingConfig.EndpointsConfig: aliases are of networks that somebody has "
-                       "made");
+        return err_set(
+            err, -EINVAL,
+            "NetworkingConfig.EndpointsConfig: aliases are of networks that somebody has "
+            "made");
     return 0;
 }
 
@@ -273,7 +274,7 @@ static int creating_add_links(const struct creating *c, json_t *network, struct 
                        "(docker network create): in the default one no container reaches another");
     }
     return json_object_set_new(network, "links", links) < 0 ? err_errno(err, -ENOMEM, "a request")
-                                                             : 0;
+                                                            : 0;
 }
 
 static int creating_name_network(struct creating *c, struct err *err)
@@ -289,8 +290,9 @@ static int creating_name_network(struct creating *c, struct err *err)
     if (c->body.joins != NULL)
         return json_array_size(c->body.links) == 0
                    ? 0
-                   : err_set(err, -EINVAL, "conflicting options: container type network can't be "
-                                           "used with links");
+                   : err_set(err, -EINVAL,
+                             "conflicting options: container type network can't be "
+                             "used with links");
     r = creating_add_networks(c, network, &bridge, err);
     if (r == 0)
         r = creating_add_links(c, network, err);

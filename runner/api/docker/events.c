@@ -62,7 +62,6 @@ static const struct docker_action actions[] = {
     {"network_disconnect", "disconnect", "network"},
 };
 
-
 static const struct docker_action *action_find(const char *core)
 {
     for (size_t i = 0; i < sizeof(actions) / sizeof(actions[0]); i++)
@@ -223,9 +222,8 @@ static bool stream_wants_network(const struct docker_event_stream *st, const str
            (filters_match(st->filters, "network", network) ||
             filters_match_prefix(st->filters, "network", id)) &&
            (filters_get(st->filters, "container", 0) == NULL ||
-            (e->sandbox[0] != '\0' &&
-             (filters_match_prefix(st->filters, "container", container) ||
-              filters_match(st->filters, "container", e->name)))) &&
+            (e->sandbox[0] != '\0' && (filters_match_prefix(st->filters, "container", container) ||
+                                       filters_match(st->filters, "container", e->name)))) &&
            filters_match_labels(st->filters, entry != NULL ? network_labels(entry) : NULL);
 }
 

@@ -1,6 +1,6 @@
 /*
- * /networks/{name}/connect and disconnect: moves a container to other networks, before its start and
- * while it runs. The rest of Docker's "bridge" is the internet here: a container that is in it
+ * /networks/{name}/connect and disconnect: moves a container to other networks, before its start
+ * and while it runs. The rest of Docker's "bridge" is the internet here: a container that is in it
  * beside named networks reaches no other container by it.
  */
 #include <errno.h>
@@ -31,9 +31,7 @@ struct member_body {
 
 static const struct body_field member_fields[] = {
     {.name = "Container", .take = b_string, .off = offsetof(struct member_body, container)},
-    {.name = "EndpointConfig",
-     .take = b_value,
-     .off = offsetof(struct member_body, endpoint)},
+    {.name = "EndpointConfig", .take = b_value, .off = offsetof(struct member_body, endpoint)},
     {.name = "Force", .take = b_bool, .off = offsetof(struct member_body, force)},
     {0},
 };
@@ -298,8 +296,8 @@ int docker_networks_check(struct http_request *req, struct sandbox *s, struct er
         if (r < 0)
             return r;
     }
-    params.mode = docker_networks_mode(api_supervisor(req), spec,
-                                       docker_is_in_network(spec, "bridge"));
+    params.mode =
+        docker_networks_mode(api_supervisor(req), spec, docker_is_in_network(spec, "bridge"));
     if (params.mode == spec->network)
         return 0;
     return network_change_sandbox(s, &params, &who, on_mode_followed, NULL, err);

@@ -221,7 +221,8 @@ static bool network_matches(struct http_request *req, const struct filters *f, c
     const struct network_entry *entry = network_find(api_supervisor(req), name);
     const char *dangling = filters_get(f, "dangling", 0);
     char id[DOCKER_ID_LEN + 1];
-    bool unused = !docker_network_is_builtin(name) && network_users(api_supervisor(req), name, NULL) == 0;
+    bool unused =
+        !docker_network_is_builtin(name) && network_users(api_supervisor(req), name, NULL) == 0;
 
     docker_network_id(name, id);
     return filters_match_part(f, "name", name) &&
@@ -344,7 +345,8 @@ static int body_check_words(const struct network_body *b, struct err *err)
 {
     if (b->name == NULL)
         return err_set(err, -EINVAL, "Name: the network has none");
-    if (docker_network_is_builtin(b->name) || strcmp(b->name, "default") == 0 || strcmp(b->name, "host") == 0)
+    if (docker_network_is_builtin(b->name) || strcmp(b->name, "default") == 0 ||
+        strcmp(b->name, "host") == 0)
         return err_set(err, -EPERM, "operation is not permitted on predefined %s network", b->name);
     if (b->driver != NULL && b->driver[0] != '\0' && strcmp(b->driver, "bridge") != 0 &&
         strcmp(b->driver, "default") != 0)
