@@ -206,9 +206,10 @@ static int creating_add_endpoint(const struct creating *c, json_t *network, cons
     *ret_bridge |= strcmp(name, "bridge") == 0;
     if (strcmp(name, "none") == 0 &&
         (json_object_size(c->body.endpoints) > 1 || c->body.network != NULL))
-        return err_set(err, -EINVAL,
-                       "NetworkingConfig.EndpointsConfig: container cannot be connected to multiple "
-                       "networks with one of the networks in private (none) mode");
+        return err_set(
+            err, -EINVAL,
+            "NetworkingConfig.EndpointsConfig: container cannot be connected to multiple "
+            "networks with one of the networks in private (none) mode");
     if (!docker_network_is_builtin(name))
         return network_has_name(network, name)
                    ? 0

@@ -107,7 +107,9 @@ int docker_links(struct http_request *req, json_t *list, json_t *ret, struct err
         if (r == 0)
             r = api_check_use(req, other, err);
         if (r < 0) /* 404 would mean a missing image */
-            return r == -ENOENT ? err_set(err, -EINVAL, "HostConfig.Links: could not get container for %s", name) : r;
+            return r == -ENOENT ? err_set(err, -EINVAL,
+                                          "HostConfig.Links: could not get container for %s", name)
+                                : r;
         alias = alias != NULL ? alias + 1 : name;
         if (strrchr(alias, '/') != NULL)
             alias = strrchr(alias, '/') + 1;
