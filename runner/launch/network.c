@@ -42,6 +42,7 @@ enum {
     SETUP_V1 = offsetof(struct net_setup, more_count),
     RECORD_V1 = offsetof(struct net_record, setup) + SETUP_V1 + LAUNCH_ALIASES_MAX + 1,
 };
+_Static_assert(SETUP_V1 == 3640, "the setup in a record is a file format");
 
 /* Returns the slot of the sandbox's own network. */
 static uint32_t sandbox_slot(const struct launch_sandbox *s)
