@@ -109,13 +109,15 @@ int api_check_handlers(struct http_request *req, const struct sandbox *s,
 static int caller_check_one_spec(const struct native *native, const struct caller *c,
                                  const struct spec *spec, struct err *err)
 {
-    const struct network_entry *n = NULL;
     int r = client_check_spec(native->config.clients, spec, err);
+    const char *name;
 
-    if (r == 0 && spec->net_name != NULL)
-        n = network_find(native->config.supervisor, spec->net_name);
-    if (n != NULL && !network_may_use(n, c))
-        return err_set(err, -EPERM, "network: '%s' is another user's", spec->net_name);
+    for (size_t i = 0; r == 0 && (name = spec_net(spec, i, NULL)) != NULL; i++) {
+        const struct network_entry *n = network_find(native->config.supervisor, name);
+
+        if (n != NULL && !network_may_use(n, c))
+            return err_set(err, -EPERM, "network: '%s' is another user's", name);
+    }
     return r;
 }
 

@@ -6,17 +6,20 @@
 #include <string.h>
 
 #include "base/auto.h"
+#include "base/buf.h"
 #include "base/clock.h"
 #include "base/err.h"
 #include "cli/human.h"
 #include "cli/listing.h"
 #include "cli/text-table.h"
+#include "cli/url.h"
 #include "cli/words.h"
 #include "json/parse.h"
 
 struct network_args {
     struct remote remote; /* first */
     json_t *labels;       /* owned; an object, or NULL */
+    json_t *aliases;      /* owned; an array, or NULL */
     bool internal, quiet;
 };
 
@@ -33,7 +36,23 @@ static int opt_label(void *target, const struct opt *o, const char *text, struct
     return 0;
 }
 
+static int opt_alias(void *target, const struct opt *o, const char *text, struct err *err)
+{
+    struct network_args *args = target;
+
+    if (args->aliases == NULL)
+        args->aliases = json_array();
+    if (json_array_append_new(args->aliases, json_string(text)) < 0)
+        return err_set(err, -EINVAL, "%s '%.64s': is not UTF-8", o->name, text);
+    return 0;
+}
+
 static const struct opt network_options[] = {
+    {.name = "alias",
+     .arg = "NAME",
+     .set = opt_alias,
+     .flags = OPT_REPEAT,
+     .help = "connect: a further name by which its members find the sandbox"},
     {.name = "label",
      .arg = "KEY[=VALUE]",
      .set = opt_label,
@@ -123,16 +142,46 @@ static int list_networks(void *data, struct client *c, char **names, struct err 
     return list_output(&args->remote, json_object_get(root, "networks"), &style, err);
 }
 
+/* ---- connect, disconnect ---- */
+
+static int network_move(struct network_args *args, struct client *c, const char *format,
+                        char **names, struct err *err)
+{
+    auto_buf struct buf target = BUF_INIT(URL_MAX);
+    json_t *body = json_pack("{s:s}", "sandbox", names[1]);
+
+    if (body == NULL || url_make(&target, format, names[0]) < 0) {
+        json_decref(body);
+        return err_set(err, -EINVAL, "network '%.64s', sandbox '%.64s': not UTF-8", names[0],
+                       names[1]);
+    }
+    if (args->aliases != NULL)
+        (void)json_object_set(body, "aliases", args->aliases);
+    return client_json(c, "POST", target.data, body, NULL, err);
+}
+
+static int connect_network(void *data, struct client *c, char **names, struct err *err)
+{
+    return network_move(data, c, "/v1/networks/%s/connect", names, err);
+}
+
+static int disconnect_network(void *data, struct client *c, char **names, struct err *err)
+{
+    return network_move(data, c, "/v1/networks/%s/disconnect", names, err);
+}
+
 /* ---- the verb ---- */
 
 static const struct word word_list[] = {
     {"create", 1, 1, create_network},
     {"ls", 0, 0, list_networks},
+    {"connect", 2, 2, connect_network},
+    {"disconnect", 2, 2, disconnect_network},
     {0},
 };
 
 static const struct words words = {.noun = "network",
-                                   .must_be = "create, ls, inspect or rm",
+                                   .must_be = "create, ls, inspect, rm, connect or disconnect",
                                    .list = word_list,
                                    .target = "/v1/networks/%s"};
 
@@ -141,13 +190,15 @@ static const char *const details[] = {
     "has made; but one is there also while nobody is in it, has labels, and is its maker's: "
     "members "
     "of the group rind use their own.",
-    "COMMAND is create NAME, ls (of those that somebody has made), inspect NAME... or rm NAME.... "
-    "One in which a sandbox runs is not removed.",
+    "COMMAND is create NAME, ls (of those that somebody has made), inspect NAME..., rm NAME..., "
+    "connect NETWORK SANDBOX or disconnect NETWORK SANDBOX. One in which a sandbox runs is not "
+    "removed. A sandbox may be connected to several networks, also while it runs.",
     NULL,
 };
 
 static const struct example examples[] = {
     {"rind network create --internal back", "one whose members have no internet"},
+    {"rind network connect --alias db back box", "box is in it from now on, also as db"},
     {0},
 };
 
@@ -157,13 +208,14 @@ static int network_main(const struct verb *v, const struct globals *g, char **ar
     int status = words_main(v, &words, &args, argv);
 
     json_decref(args.labels);
+    json_decref(args.aliases);
     return status;
 }
 
 const struct verb verb_network = {
     .name = "network",
     .operands = "COMMAND [NAME...]",
-    .words = "create ls inspect rm",
+    .words = "create ls inspect rm connect disconnect",
     .summary = "Make, show and remove named networks",
     .details = details,
     .groups = groups,

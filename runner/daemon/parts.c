@@ -7,6 +7,7 @@
 #include "exec/process.h"
 #include "images/images.h"
 #include "ports/exposure.h"
+#include "ports/names.h"
 #include "ports/net-socket.h"
 #include "ports/networks.h"
 #include "ports/publish.h"
@@ -65,6 +66,9 @@ const struct sandbox_part sandbox_parts[] = {
     {.name = "egress",
      .steps = {[STAGE_NETWORK] = egress_start, [STAGE_REOPEN] = egress_reopen},
      .told = {[PART_CLOSE] = egress_close, [PART_LET_GO] = egress_close}},
+    {.name = "names",
+     .steps = {[STAGE_NETWORK] = names_start, [STAGE_REOPEN] = names_reopen},
+     .told = {[PART_CLOSE] = names_close, [PART_LET_GO] = names_close}},
     {.name = "net sockets",
      .told = {[PART_CLOSE] = net_sockets_close,
               [PART_LET_GO] = net_sockets_close,
@@ -88,7 +92,10 @@ const struct sandbox_part sandbox_parts[] = {
      .complete_spec = volumes_name_anonymous,
      .steps = {[STAGE_PREPARE] = volumes_prepare},
      .told = {[PART_CANCEL] = volumes_prepare_cancel, [PART_REMOVED] = volumes_sandbox_gone}},
-    {.name = "networks", .check_spec = networks_check},
+    {.name = "networks",
+     .check_spec = networks_check,
+     .main_runs = networks_main_runs,
+     .told = {[PART_MAIN_ENDED] = networks_main_ended}},
     {.name = "trust", .steps = {[STAGE_INIT] = ca_bundle_start}, .env = ca_bundle_env},
     {.name = "processes",
      .told = {[PART_TAKEN_UP] = process_load_all,

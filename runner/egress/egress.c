@@ -18,6 +18,7 @@
 #include "launch/request.h"
 #include "policy/egress.h"
 #include "ports/gateway.h"
+#include "ports/names.h"
 #include "ports/net-socket.h"
 #include "sandbox/events.h"
 #include "sandbox/launcher-client.h"
@@ -80,7 +81,16 @@ static void on_egress_trouble(void *data, const char *what, const char *why)
              why != NULL ? why : "");
 }
 
-static const struct egress_ops ops = {.open = egress_open_socket,
+/* Members of its named networks are reached past the rules, which concern what leaves. */
+static bool on_egress_local(void *data, const struct dns_question *q, struct dns_local *ret)
+{
+    const struct sandbox_egress *e = data;
+
+    return e->sidecar == NULL && names_local(e->s, q, ret);
+}
+
+static const struct egress_ops ops = {.local = on_egress_local,
+                                      .open = egress_open_socket,
                                       .spare = egress_spare,
                                       .cancel = egress_cancel_socket,
                                       .event = on_egress_event,

@@ -314,3 +314,45 @@ int dns_answer_make(const struct dns_question *q, enum dns_rcode rcode,
     }
     return append_packet(p, out);
 }
+
+int dns_answer_name(const struct dns_question *q, const char *name, uint32_t ttl, struct buf *out)
+{
+    auto_ptr(ldns_pkt_free) ldns_pkt *p = packet_new(q);
+    ldns_rdf *rdf = ldns_dname_new_frm_str(name);
+    ldns_rr *rr = question_rr(q);
+
+    if (p == NULL || rdf == NULL || rr == NULL || !ldns_rr_push_rdf(rr, rdf)) {
+        ldns_rdf_deep_free(rdf);
+        ldns_rr_free(rr);
+        return -ENOMEM;
+    }
+    packet_set_reply(p, q, DNS_NOERROR);
+    ldns_rr_set_question(rr, false);
+    ldns_rr_set_ttl(rr, ttl);
+    if (!ldns_pkt_push_rr(p, LDNS_SECTION_ANSWER, rr)) {
+        ldns_rr_free(rr);
+        return -ENOMEM;
+    }
+    return append_packet(p, out);
+}
+
+bool dns_question_address4(const struct dns_question *q, struct net_addr *ret)
+{
+    static const char suffix[] = ".in-addr.arpa";
+    const char *at = q->name;
+    struct net_addr a = {.family = 4};
+
+    for (int i = 3; i >= 0; i--) {
+        unsigned value = 0, digits = 0;
+
+        for (; *at >= '0' && *at <= '9' && digits < 3; at++, digits++)
+            value = value * 10 + (unsigned)(*at - '0');
+        if (digits == 0 || value > 255 || (i > 0 && *at++ != '.'))
+            return false;
+        a.bytes[i] = (uint8_t)value;
+    }
+    if (strcmp(at, suffix) != 0)
+        return false;
+    *ret = a;
+    return true;
+}

@@ -28,7 +28,7 @@ enum dns_rcode {
     DNS_REFUSED = 5
 };
 
-enum { DNS_TYPE_A = 1, DNS_TYPE_AAAA = 28 };
+enum { DNS_TYPE_A = 1, DNS_TYPE_PTR = 12, DNS_TYPE_AAAA = 28 };
 
 struct dns_question {
     uint16_t id, type;
@@ -68,3 +68,8 @@ int dns_answer_write(const uint8_t *data, size_t len, const struct dns_question 
  * asked type. */
 int dns_answer_make(const struct dns_question *q, enum dns_rcode rcode,
                     const struct net_addr *addresses, size_t count, uint32_t ttl, struct buf *out);
+/* Writes an answer of the resolver itself with a host name, for a question of the type PTR. */
+int dns_answer_name(const struct dns_question *q, const char *name, uint32_t ttl, struct buf *out);
+
+/* Reads the address in a question's name: 4.3.2.1.in-addr.arpa. False: it has none. */
+bool dns_question_address4(const struct dns_question *q, struct net_addr *ret);

@@ -458,14 +458,45 @@ static void query_ask(struct dns_query *q)
 
 /* ---- questions ---- */
 
+/* Not for the supervisor's own lookups, which are for destinations under rules. */
+static bool query_from_local(struct dns_query *q)
+{
+    auto_buf struct buf out = BUF_INIT(DNS_MESSAGE_MAX);
+    struct dns_local local = {.count = 0};
+    int r;
+
+    if (q->found != NULL || q->d->ops->local == NULL || q->q.name[0] == '\0' ||
+        !q->d->ops->local(q->d->data, &q->q, &local))
+        return false;
+    if (local.name[0] != '\0')
+        r = dns_answer_name(&q->q, local.name, DNS_LOCAL_TTL_S, &out);
+    else
+        r = dns_answer_make(&q->q, DNS_NOERROR, local.addresses, local.count, DNS_LOCAL_TTL_S,
+                            &out);
+    /* By UDP as many addresses as the client has room for; each is as good as another. */
+    while (r == 0 && q->socket >= 0 && out.len > q->q.room && local.count > 1) {
+        local.count /= 2;
+        out.len = 0;
+        r = dns_answer_make(&q->q, DNS_NOERROR, local.addresses, local.count, DNS_LOCAL_TTL_S,
+                            &out);
+    }
+    if (r < 0)
+        query_fail(q, DNS_SERVFAIL);
+    else
+        query_deliver(q, &out);
+    return true;
+}
+
 static void query_begin(struct dns_query *q)
 {
+    if (query_from_local(q))
+        return;
     q->policy = q->d->ops->policy(q->d->data, q->q.name);
     if (q->policy == EGRESS_ANSWER_NO)
         query_fail(q, DNS_NXDOMAIN);
     else if (q->policy == EGRESS_ANSWER_OWN)
         query_stand_in(q);
-    else if (q->q.type == TYPE_HTTPS || q->q.type == TYPE_SVCB)
+    else if (!q->d->ops->plain && (q->q.type == TYPE_HTTPS || q->q.type == TYPE_SVCB))
         query_fail(q, DNS_NOERROR);
     else if (!query_from_cache(q))
         query_ask(q);

@@ -33,12 +33,25 @@ enum {
     DNS_CACHED_MAX = 2048, /* largest answer that is cached, in bytes */
     DNS_TTL_MOST_S = 3600,
     DNS_STAND_TTL_S = 60, /* time to live of a stand-in address */
+    DNS_LOCAL_TTL_S = 5,  /* of a local answer, as members come and go */
+    DNS_LOCAL_MAX = 32,   /* addresses in one */
 };
 
 /* The callee owns fd. */
 typedef void dns_socket_fn(void *who, int r, int fd, const struct err *err);
 
+/* An answer from the supervisor's own knowledge. */
+struct dns_local {
+    struct net_addr addresses[DNS_LOCAL_MAX];
+    size_t count;
+    char name[EGRESS_NAME_MAX + 1]; /* of a reverse look-up; "": none */
+};
+
 struct dns_ops {
+    /* Answers a question from inside without a name server. Returns false if the name is not known
+     * here. NULL: no name is. The answer has no records if the type is not the one asked for. */
+    bool (*local)(void *data, const struct dns_question *q, struct dns_local *ret);
+    bool plain; /* there are no rules: HTTPS and SVCB are asked for like other types */
     enum egress_answer (*policy)(void *data, const char *name);
     /* Returns the stand-in address for a name that no name server knows; false: none of this
      * family. */

@@ -201,6 +201,13 @@ static int dns_server(void *data, unsigned index, bool udp, dns_socket_fn *cb, v
     return b->hub->ops->open(b->data, &want, cb, who, ret_handle, err);
 }
 
+static bool dns_local(void *data, const struct dns_question *q, struct dns_local *ret)
+{
+    const struct egress_ctx *b = data;
+
+    return b->hub->ops->local != NULL && b->hub->ops->local(b->data, q, ret);
+}
+
 static void dns_learned(void *data, const char *name, const struct net_addr *a, uint32_t ttl)
 {
     struct egress_ctx *b = data;
@@ -276,7 +283,8 @@ void egress_ctx_trouble(struct egress_ctx *b, const char *what)
 
 static struct dns_ops dns_ops_of(const struct egress_hub *h)
 {
-    return (struct dns_ops){.policy = dns_policy,
+    return (struct dns_ops){.local = dns_local,
+                            .policy = dns_policy,
                             .stand_in = dns_stand_in,
                             .server = dns_server,
                             .cancel = h->ops->cancel,

@@ -83,6 +83,8 @@ struct egress_event {
 };
 
 struct egress_ops {
+    /* As dns_ops.local: names that are answered whatever the rules say. May be NULL. */
+    bool (*local)(void *data, const struct dns_question *q, struct dns_local *ret);
     /* Opens a socket. cb follows once, never from within, unless cancelled. 0 or a negative
      * errno. */
     int (*open)(void *data, const struct egress_want *want, dns_socket_fn *cb, void *who,

@@ -200,6 +200,7 @@ void sandbox_free(struct launch_sandbox *s)
         (void)close(s->lock_fd);
     if (s->pidfd >= 0)
         (void)close(s->pidfd);
+    free(s->more_aliases);
     if (s->hosts_fd >= 0)
         (void)close(s->hosts_fd);
     if (s->root_fd >= 0)

@@ -264,8 +264,11 @@ static int step_own(struct start *st, struct err *err)
     const struct buf texts[ETC_FILES] = {
         [ETC_HOSTS] = hosts, [ETC_HOSTNAME] = name, [ETC_RESOLV] = resolv};
 
-    const bool grouped = st->s->net != NULL && st->s->net->group != NET_GROUP_NONE;
-    const bool follows = st->s->net != NULL && st->s->net->host_dns;
+    /* A running sandbox can be connected to a named network. Its files follow then, but with the
+     * policy fuse, where a file that follows is read-only inside. */
+    const bool open = st->s->net != NULL && !st->s->fuse;
+    const bool grouped = open || network_is_grouped(st->s);
+    const bool follows = open || (st->s->net != NULL && st->s->net->host_dns);
     const struct own_wants wants = {
         .owner = st->s->ids.base,
         .fuse = st->s->fuse,
@@ -453,6 +456,8 @@ static int start_lease_files(struct start *st, struct err *err)
             return err_errno(err, -errno, "hosts file");
         hosts = PLAN_FD_OPS + start_add_mount(st, fd);
     }
+    if (st->s->hosts_fd >= 0 && !network_is_grouped(st->s))
+        (void)close(take_fd(&st->s->hosts_fd)); /* init has it, should it be needed */
     if (st->resolv_fd >= 0)
         resolv = PLAN_FD_OPS + start_add_mount(st, take_fd(&st->resolv_fd));
     return hosts != 0 || resolv != 0 ? network_lease(st->s, hosts, resolv, err) : 0;
@@ -665,8 +670,7 @@ int launcher_start(struct launcher *l, const struct launch_request *q, struct la
     }
     cgroup_done_starting(st.s->cgroup);
     launcher_add(l, st.s);
-    if (st.s->net != NULL && st.s->net->group != NET_GROUP_NONE)
-        network_tell_group(l, st.s->net->group);
+    network_tell_all(l, st.s->net);
     *ret = (struct launch_result){.pidfd = pidfd,
                                   .control = st.ends.control,
                                   .pid = st.s->pid,

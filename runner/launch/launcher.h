@@ -145,6 +145,12 @@ int launcher_dial(struct launcher *l, const char *id, const char *handler, struc
  * -ENOENT: there are fewer. */
 int launcher_resolver(struct launcher *l, unsigned index, bool udp, struct err *err);
 
+/* The name server of a named network (names.c). launcher_names: ret[0] is the listener, ret[1] the
+ * datagram socket; the caller owns both. -EADDRINUSE: a process inside has the port. */
+int launcher_names(struct launcher *l, const char *id, int ret[2], struct err *err);
+/* Returns a socket to the sandbox's name server number q->index, in the sandbox's net namespace. */
+int launcher_ask(struct launcher *l, const struct launch_request *q, struct err *err);
+
 /* Starts a worker for archives, confined to what q->work says (request.h). -EAGAIN: too many;
  * -EEXIST: the name is taken; -ENOENT: no such layer or sandbox. */
 struct launch_worker {

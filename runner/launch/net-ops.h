@@ -29,6 +29,10 @@ struct launch_net_ops {
     /* Makes the network, with the peer in the namespace ns_fd. A failure leaves only what is
      * removed with that namespace. -ENOTRECOVERABLE: the process must exit. */
     int (*add)(void *data, struct net_setup *setup, int ns_fd, struct err *err);
+    /* Moves a running sandbox to the named networks of `want`, a copy of box with other ones, and
+     * gives or takes the internet. On failure box is unchanged. */
+    int (*change)(void *data, struct net_setup *setup, const struct net_setup *want,
+                  struct err *err);
     /* Removes the network; missing parts are no error. */
     int (*remove)(void *data, const struct net_setup *setup, struct err *err);
     /* For a slot after its sandbox has exited. lingers: the kernel still has its link; erase:
@@ -54,6 +58,8 @@ struct launch_net_ops {
     /* Installs, replaces or removes the namespace's egress table; box is NULL if it has no link. */
     int (*egress)(void *data, const struct net_setup *setup, int ns_fd, enum egress_table table,
                   struct err *err);
+    /* Installs the table of the name server of named networks. */
+    int (*names)(void *data, int ns_fd, struct err *err);
     /* Returns the host's name server number `index`. -ENOENT: there are fewer. */
     int (*resolver)(void *data, unsigned index, struct sockaddr_storage *ret, struct err *err);
     /* Returns a socket, for the supervisor, on which the kernel reports boxes that exceed their

@@ -2,14 +2,11 @@
 
 #include <errno.h>
 #include <fcntl.h>
-#include <linux/magic.h>
+#include <stddef.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <strings.h>
 #include <sys/eventfd.h>
-#include <sys/stat.h>
-#include <sys/vfs.h>
 #include <unistd.h>
 
 #include "base/auto.h"
@@ -21,15 +18,10 @@
 #include "launch/launcher.h"
 #include "launch/net-ops.h"
 #include "launch/sandbox.h"
-#include "proto/plan.h"
-#include "proto/syscalls.h"
 
 static const char net_file[] = "net", net_new[] = "net.new";
 
 enum { NET_MAGIC = 0x4e444e52 /* "RNDN" */, HAS_BOX = 1 };
-
-/* resolves to the host, in sandboxes that may reach ports of the host */
-#define HOST_NAME "host.rind.internal"
 
 struct net_record {
     uint32_t magic, size;
@@ -41,7 +33,16 @@ struct net_record {
     struct launch_host hosts[LAUNCH_HOSTS_MAX];
     struct net_setup setup;
     char aliases[LAUNCH_ALIASES_MAX + 1];
+    char more_aliases[NET_MORE_MAX][LAUNCH_ALIASES_MAX + 1];
 };
+
+/* Launchers before those with several networks wrote the record without net_setup's last members
+ * and without more_aliases. */
+enum {
+    SETUP_V1 = offsetof(struct net_setup, more_count),
+    RECORD_V1 = offsetof(struct net_record, setup) + SETUP_V1 + LAUNCH_ALIASES_MAX + 1,
+};
+_Static_assert(SETUP_V1 == 3640, "the setup in a record is a file format");
 
 /* Returns the slot of the sandbox's own network. */
 static uint32_t sandbox_slot(const struct launch_sandbox *s)
@@ -64,6 +65,8 @@ static int record_save(const struct launch_sandbox *s, struct err *err)
     (void)memcpy(rec->owner, s->net_owner, sizeof(rec->owner));
     (void)memcpy(rec->hostname, s->hostname, sizeof(rec->hostname));
     (void)memcpy(rec->aliases, s->aliases, sizeof(rec->aliases));
+    if (s->more_aliases != NULL)
+        (void)memcpy(rec->more_aliases, s->more_aliases, sizeof(rec->more_aliases));
     rec->hosts_lease = s->hosts_lease;
     rec->resolv_lease = s->resolv_lease;
     rec->host_count = s->host_count;
@@ -86,10 +89,23 @@ static int record_save(const struct launch_sandbox *s, struct err *err)
 static bool record_load(int dir_fd, struct net_record *ret)
 {
     auto_close int fd = openat(dir_fd, net_file, O_RDONLY | O_NOFOLLOW | O_CLOEXEC);
-    ssize_t n = fd >= 0 ? read(fd, ret, sizeof(*ret)) : -1;
+    ssize_t n;
 
-    if (n != (ssize_t)sizeof(*ret) || ret->magic != NET_MAGIC || ret->size != (uint32_t)n)
+    (void)memset(ret, 0, sizeof(*ret));
+    n = fd >= 0 ? read(fd, ret, sizeof(*ret)) : -1;
+    if ((n != (ssize_t)sizeof(*ret) && n != (ssize_t)RECORD_V1) || ret->magic != NET_MAGIC ||
+        ret->size != (uint32_t)n)
         return false;
+    if (n == (ssize_t)RECORD_V1) {
+        const char *old = (const char *)&ret->setup + SETUP_V1;
+
+        (void)memmove(ret->aliases, old, sizeof(ret->aliases));
+        ret->setup.more_count = 0;
+    }
+    if (ret->setup.more_count > NET_MORE_MAX)
+        return false;
+    for (size_t i = 0; i < NET_MORE_MAX; i++)
+        ret->more_aliases[i][LAUNCH_ALIASES_MAX] = '\0';
     ret->aliases[LAUNCH_ALIASES_MAX] = '\0';
     ret->owner[LAUNCH_ID_MAX] = ret->hostname[LAUNCH_HOSTNAME_MAX] = '\0';
     return launch_id_ok(ret->owner) && ret->host_count <= LAUNCH_HOSTS_MAX;
@@ -110,6 +126,21 @@ static int sandbox_set_hosts(struct launch_sandbox *s, const struct launch_host 
     return 0;
 }
 
+/* count: of the further networks. NULL with count 0. */
+static int sandbox_set_more(struct launch_sandbox *s, const char (*aliases)[LAUNCH_ALIASES_MAX + 1],
+                            size_t count)
+{
+    char(*own)[LAUNCH_ALIASES_MAX + 1] = count > 0 ? calloc(NET_MORE_MAX, sizeof(*own)) : NULL;
+
+    if (count > 0 && own == NULL)
+        return -ENOMEM;
+    if (count > 0)
+        (void)memcpy(own, aliases, count * sizeof(*own));
+    free(s->more_aliases);
+    s->more_aliases = own;
+    return 0;
+}
+
 void network_load(struct launch_sandbox *s)
 {
     auto_free struct net_record *rec = malloc(sizeof(*rec));
@@ -126,6 +157,8 @@ void network_load(struct launch_sandbox *s)
                             rec->host_count);
     if ((rec->has & HAS_BOX) == 0)
         return;
+    (void)sandbox_set_more(s, (const char(*)[LAUNCH_ALIASES_MAX + 1]) rec->more_aliases,
+                           rec->setup.more_count); /* likewise */
     free(s->net);
     s->net = malloc(sizeof(*s->net));
     if (s->net != NULL)
@@ -313,6 +346,38 @@ static uint32_t network_group_of(const struct launcher *l, const char *name)
     return h != NET_GROUP_NONE ? h : 1;
 }
 
+bool network_is_grouped(const struct launch_sandbox *s)
+{
+    return s->net != NULL && s->net->group != NET_GROUP_NONE;
+}
+
+/* Two names may have one hash: a sandbox in both networks is then in one. */
+static void setup_set_groups(const struct launcher *l, struct net_setup *setup,
+                             const struct launch_request *q)
+{
+    setup->group = q->net_name != NULL ? network_group_of(l, q->net_name) : NET_GROUP_NONE;
+    setup->more_count = 0;
+    for (size_t i = 0; i < q->net_more_count; i++) {
+        const uint32_t group = network_group_of(l, q->net_more[i].name);
+
+        if (!net_setup_in_group(setup, group))
+            setup->more[setup->more_count++] = group;
+    }
+}
+
+static int sandbox_set_aliases(struct launch_sandbox *s, const struct launch_request *q)
+{
+    char all[NET_MORE_MAX][LAUNCH_ALIASES_MAX + 1] = {""};
+
+    for (size_t i = 0; i < q->net_more_count; i++)
+        (void)snprintf(all[i], sizeof(all[i]), "%s", q->net_more[i].aliases);
+    if (sandbox_set_more(s, (const char(*)[LAUNCH_ALIASES_MAX + 1]) all, q->net_more_count) < 0)
+        return -ENOMEM;
+    (void)snprintf(s->aliases, sizeof(s->aliases), "%s",
+                   q->net_aliases != NULL ? q->net_aliases : "");
+    return 0;
+}
+
 static struct net_setup *network_box_of(const struct launcher *l, const struct launch_sandbox *s,
                                         const struct launch_request *q)
 {
@@ -326,8 +391,7 @@ static struct net_setup *network_box_of(const struct launcher *l, const struct l
     setup->access = q->net_access;
     setup->dns_count = (uint32_t)q->net_dns_count;
     (void)memcpy(setup->dns, q->net_dns, sizeof(setup->dns));
-    if (q->net_name != NULL)
-        setup->group = network_group_of(l, q->net_name);
+    setup_set_groups(l, setup, q);
     return setup;
 }
 
@@ -357,9 +421,9 @@ int network_make(struct launcher *l, struct launch_sandbox *s, const struct laun
     int r;
 
     (void)snprintf(s->hostname, sizeof(s->hostname), "%s", q->hostname);
-    (void)snprintf(s->aliases, sizeof(s->aliases), "%s",
-                   q->net_aliases != NULL ? q->net_aliases : "");
-    r = sandbox_set_hosts(s, q->hosts, q->host_count);
+    r = sandbox_set_aliases(s, q);
+    if (r == 0)
+        r = sandbox_set_hosts(s, q->hosts, q->host_count);
     if (r < 0)
         return err_errno(err, r, "network");
     if (q->net_join != NULL || s->net != NULL)
@@ -397,7 +461,6 @@ static int network_forget(struct launcher *l, const char *owner, struct err *err
 
 int network_leave(struct launcher *l, struct launch_sandbox *s, struct err *err)
 {
-    uint32_t group = s->net != NULL ? s->net->group : NET_GROUP_NONE;
     int r = 0;
 
     if (s->net_owner[0] == '\0')
@@ -408,8 +471,7 @@ int network_leave(struct launcher *l, struct launch_sandbox *s, struct err *err)
     if (network_peer(l, s) == NULL && network_survivor(l, s) == NULL)
         r = network_forget(l, s->net_owner, err);
     s->net_owner[0] = '\0';
-    if (group != NET_GROUP_NONE)
-        network_tell_group(l, group);
+    network_tell_all(l, s->net);
     return r;
 }
 
@@ -442,8 +504,6 @@ int network_conn_limit(const struct launcher *l, struct err *err)
     return l->net->over(l->net->data, err);
 }
 
-static void resolv_rewrite(const struct launch_sandbox *s);
-
 static bool has_slot(const struct net_setup *const *setups, size_t count, uint32_t slot)
 {
     for (size_t i = 0; i < count; i++)
@@ -474,7 +534,7 @@ static void network_follow_one(struct launcher *l, struct launch_sandbox *first)
         if (s != first)
             *s->net = *first->net;
         (void)record_save(s, NULL);
-        resolv_rewrite(s);
+        network_rewrite_resolv(s);
     }
 }
 
@@ -578,124 +638,7 @@ int network_closed(struct launcher *l, int ret[2], struct err *err)
     return 0;
 }
 
-/* ---- files ---- */
-
-static void hosts_add_line(struct buf *b, const struct net_addr *a, const char *name)
-{
-    char text[NET_ADDR_TEXT_MAX];
-
-    net_addr_format(a, text);
-    (void)buf_printf(b, "%s\t%s\n", text, name);
-}
-
-/* True for names that have another meaning in the file. A resolver that reads all lines would find
- * the member's address, too. */
-static bool is_taken_name(const char *name, size_t len)
-{
-    static const char *const taken[] = {"localhost", "ip6-localhost", "ip6-loopback", HOST_NAME};
-    static const char below[] = ".localhost";
-
-    for (size_t i = 0; i < sizeof(taken) / sizeof(taken[0]); i++)
-        if (strlen(taken[i]) == len && strncasecmp(name, taken[i], len) == 0)
-            return true;
-    return len >= strlen(below) &&
-           strncasecmp(name + len - strlen(below), below, strlen(below)) == 0;
-}
-
-/* Adds a line with all names of a member. Returns false if it does not fit any more. */
-static bool hosts_add_member(struct buf *b, const struct launch_sandbox *s)
-{
-    const char *const lists[] = {s->hostname, s->aliases};
-    auto_buf struct buf names = BUF_INIT(ETC_TEXT_MAX);
-    char text[NET_ADDR_TEXT_MAX];
-
-    for (size_t i = 0; i < sizeof(lists) / sizeof(lists[0]); i++)
-        for (const char *p = lists[i]; *p != '\0';) {
-            const size_t len = strcspn(p, " ");
-
-            if (len > 0 && !is_taken_name(p, len))
-                (void)buf_printf(&names, "%c%.*s", names.len > 0 ? ' ' : '\t', (int)len, p);
-            p += len + (p[len] == ' ');
-        }
-    net_addr_format(&s->net->sandbox4, text);
-    return names.len == 0 || buf_printf(b, "%s%.*s\n", text, (int)names.len, names.data) >= 0;
-}
-
-static void hosts_add_extra(const struct launch_sandbox *s, struct buf *ret)
-{
-    for (uint32_t i = 0; i < s->host_count; i++) {
-        const struct net_addr *a = &s->hosts[i].addr;
-
-        if (a->family == 0 && s->net != NULL)
-            a = &s->net->gateway4;
-        if (a->family != 0)
-            hosts_add_line(ret, a, s->hosts[i].name);
-    }
-}
-
-unsigned network_hosts(const struct launcher *l, const struct launch_sandbox *s, struct buf *ret)
-{
-    const struct net_setup *setup = s->net;
-    unsigned left_out = 0;
-
-    (void)buf_append_str(ret, "127.0.0.1\tlocalhost\n"
-                              "::1\tlocalhost ip6-localhost ip6-loopback\n");
-    if (setup == NULL) {
-        (void)buf_printf(ret, "127.0.1.1\t%s\n", s->hostname);
-        hosts_add_extra(s, ret);
-        return 0;
-    }
-    (void)hosts_add_member(ret, s); /* the first member always fits */
-    if (setup->access.port_count > 0)
-        hosts_add_line(ret, &setup->gateway4, HOST_NAME);
-    hosts_add_extra(s, ret);
-    for (const struct launch_sandbox *p = l->sandboxes; setup->group != NET_GROUP_NONE && p != NULL;
-         p = p->all.next)
-        if (strcmp(p->net_owner, p->id) == 0 && p->net != NULL && p->net->group == setup->group &&
-            p->net->slot != setup->slot)
-            left_out += !hosts_add_member(ret, p);
-    return left_out;
-}
-
-void network_resolv(const struct launch_sandbox *s, struct buf *ret)
-{
-    const struct net_setup *setup = s->net;
-
-    if (setup == NULL) {
-        /* The sandbox has no route to these, so a query fails at once. With egress, which may be
-         * enabled while it runs, the sandbox's own resolver answers for any of them. A loopback
-         * address would not be redirected. */
-        (void)buf_append_str(ret, "nameserver 1.1.1.1\nnameserver 8.8.8.8\n");
-        return;
-    }
-    for (uint32_t i = 0; i < setup->dns_count; i++) {
-        char text[NET_ADDR_TEXT_MAX];
-
-        net_addr_format(&setup->dns[i], text);
-        (void)buf_printf(ret, "nameserver %s\n", text);
-    }
-    (void)buf_append_str(ret, setup->search);
-}
-
-/* Writes in place, because the file is bind-mounted: a renamed file would not be seen. */
-static void etc_write_text(int fd, const struct buf *text)
-{
-    if (text->len > 0 && pwrite(fd, text->data, text->len, 0) == (ssize_t)text->len)
-        (void)!ftruncate(fd, (off_t)text->len);
-}
-
-/* Returns the number of members that the file lacks. */
-static unsigned hosts_rewrite(const struct launcher *l, const struct launch_sandbox *s)
-{
-    auto_buf struct buf text = BUF_INIT(ETC_TEXT_MAX);
-    unsigned left_out;
-
-    if (s->hosts_fd < 0)
-        return 0;
-    left_out = network_hosts(l, s, &text);
-    etc_write_text(s->hosts_fd, &text);
-    return left_out;
-}
+/* ---- leases ---- */
 
 int network_lease(struct launch_sandbox *s, int hosts, int resolv, struct err *err)
 {
@@ -704,73 +647,83 @@ int network_lease(struct launch_sandbox *s, int hosts, int resolv, struct err *e
     return record_save(s, err);
 }
 
-/* A compromised init could hand out any fd. So only a tmpfs file is accepted, whose inode lock no
- * process inside can hold while it sleeps (own.c). */
-static int init_get_fd(const struct launch_sandbox *s, int number)
+/* ---- other networks for a running sandbox ---- */
+
+/* All sandboxes in this network have a copy of the box, a record and files. */
+static int network_share_change(struct launcher *l, struct launch_sandbox *owner, struct err *err)
 {
-    auto_close int fd = FD_NONE;
-    struct statfs fs;
-    struct stat st;
-
-    if (number <= PLAN_FD)
-        return FD_NONE;
-    fd = sys_pidfd_getfd(s->pidfd, number);
-    if (fd < 0 || fstat(fd, &st) < 0 || fstatfs(fd, &fs) < 0 || !S_ISREG(st.st_mode) ||
-        fs.f_type != TMPFS_MAGIC || (fcntl(fd, F_GETFL) & O_ACCMODE) != O_RDWR)
-        return FD_NONE;
-    return take_fd(&fd);
-}
-
-/* Opens resolv.conf anew each time: it is written too rarely to keep an fd. */
-static void resolv_rewrite(const struct launch_sandbox *s)
-{
-    auto_buf struct buf text = BUF_INIT(ETC_TEXT_MAX);
-    auto_close int fd = init_get_fd(s, s->resolv_lease);
-
-    if (fd < 0)
-        return;
-    network_resolv(s, &text);
-    etc_write_text(fd, &text);
-}
-
-void network_reopen_hosts(struct launcher *l, struct launch_sandbox *s)
-{
-    auto_close int fd = FD_NONE;
-
-    if (s->net == NULL || s->net->group == NET_GROUP_NONE)
-        return;
-    fd = init_get_fd(s, s->hosts_lease);
-    if (fd < 0)
-        return;
-    if (s->hosts_fd >= 0)
-        (void)close(s->hosts_fd);
-    s->hosts_fd = take_fd(&fd);
-    network_tell_group(l, s->net->group);
-}
-
-void network_tell_group(struct launcher *l, uint32_t group)
-{
-    const struct launch_sandbox *cut = NULL;
-    unsigned most = 0;
-    bool told = false;
+    int first = 0;
 
     for (struct launch_sandbox *s = l->sandboxes; s != NULL; s = s->all.next) {
-        unsigned left_out;
+        int r;
 
-        if (s->net == NULL || s->net->group != group)
+        if (!sandbox_lives_at(s, owner->net->slot))
             continue;
-        left_out = hosts_rewrite(l, s);
-        told |= s->hosts_cut;
-        s->hosts_cut = left_out > 0;
-        if (left_out > most) {
-            most = left_out;
-            cut = s;
-        }
+        if (s != owner)
+            *s->net = *owner->net;
+        r = record_save(s, first == 0 ? err : NULL);
+        if (first == 0)
+            first = r;
     }
-    /* Logged once, until all members fit again. */
-    if (cut != NULL && !told)
-        log_warn("network",
-                 "sandbox=%s the names of %u members of its network find no room in the %d KiB of "
-                 "/etc/hosts, and are not there; nor in the others'",
-                 cut->id, most, ETC_TEXT_MAX >> 10);
+    return first;
+}
+
+static void network_rewrite_files(struct launcher *l, uint32_t slot)
+{
+    for (struct launch_sandbox *s = l->sandboxes; s != NULL; s = s->all.next) {
+        if (!sandbox_lives_at(s, slot))
+            continue;
+        network_rewrite_hosts(l, s);
+        network_rewrite_resolv(s);
+    }
+}
+
+static int network_check_change(const struct launch_sandbox *s, const struct launch_request *q,
+                                struct err *err)
+{
+    if (s == NULL)
+        return err_set(err, -ENOENT, "no sandbox %s", q->id);
+    if (sandbox_ended(s))
+        return err_set(err, -EBUSY, "network: sandbox %s has ended", q->id);
+    if (strcmp(s->net_owner, s->id) != 0)
+        return err_set(err, -EINVAL, "network: sandbox %s is in the network of another", q->id);
+    if (s->net == NULL)
+        return err_set(err, -EOPNOTSUPP,
+                       "network: sandbox %s was started without any network, and so has no link",
+                       q->id);
+    if (q->net_name != NULL && s->hosts_lease == 0)
+        return err_set(
+            err, -EBUSY,
+            "network: the files of sandbox %s do not follow its networks (it was started "
+            "in none of a name, under the policy fuse or by an earlier rind)",
+            q->id);
+    return 0;
+}
+
+int network_change(struct launcher *l, const struct launch_request *q, struct err *err)
+{
+    struct launch_sandbox *s = launcher_find(l, q->id);
+    struct net_setup was, want;
+    int r = network_check_change(s, q, err);
+
+    if (r < 0)
+        return r;
+    was = want = *s->net;
+    setup_set_groups(l, &want, q);
+    want.internet = (q->net_flags & LAUNCH_NET_INTERNET) != 0;
+    r = l->net->change(l->net->data, s->net, &want, err);
+    if (r < 0)
+        return r;
+    r = sandbox_set_aliases(s, q);
+    r = r < 0 ? err_errno(err, r, "network") : network_share_change(l, s, err);
+    if (r < 0) {
+        /* A later launcher would go by the old record. */
+        if (l->net->change(l->net->data, s->net, &was, NULL) == 0)
+            (void)network_share_change(l, s, NULL);
+        return r;
+    }
+    network_rewrite_files(l, s->net->slot);
+    network_tell_all(l, &was);
+    network_tell_all(l, s->net);
+    return 0;
 }

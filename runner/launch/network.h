@@ -65,6 +65,14 @@ void network_reopen_hosts(struct launcher *l, struct launch_sandbox *s);
  * because ETC_TEXT_MAX is reached. */
 unsigned network_hosts(const struct launcher *l, const struct launch_sandbox *s, struct buf *ret);
 void network_resolv(const struct launch_sandbox *s, struct buf *ret);
-/* Call it when members of a named network have changed: rewrites the hosts file of every member. If
- * they do not fit, this is logged once. */
-void network_tell_group(struct launcher *l, uint32_t group);
+/* Rewrite the files of a running sandbox; ones that init does not keep are left as they are. */
+void network_rewrite_hosts(const struct launcher *l, struct launch_sandbox *s);
+void network_rewrite_resolv(const struct launch_sandbox *s);
+/* Call it when members of the named networks of this setup (NULL: none) have changed: rewrites the
+ * hosts file of every member. If they do not fit, this is logged once. */
+void network_tell_all(struct launcher *l, const struct net_setup *setup);
+/* True if the sandbox is in a named network. */
+bool network_is_grouped(const struct launch_sandbox *s);
+
+/* LAUNCH_NETWORKS: moves a running sandbox to other named networks. -EBUSY: not while it runs. */
+int network_change(struct launcher *l, const struct launch_request *q, struct err *err);

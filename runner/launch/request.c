@@ -487,18 +487,46 @@ static bool host_name_ok(const char *name)
     return name[0] != '\0';
 }
 
-static int dec_net_aliases(const struct request_record *r, struct launch_request *q)
+/* Names separated by single spaces; not "". */
+static bool aliases_ok(const char *text)
 {
-    int n = record_get_string(r, LAUNCH_ALIASES_MAX, &q->net_aliases);
     char last = ' ';
 
-    for (const char *p = n == 0 ? q->net_aliases : ""; *p != '\0'; last = *p++) {
+    for (const char *p = text; *p != '\0'; last = *p++) {
         const char one[] = {*p, '\0'};
 
         if (*p == ' ' ? last == ' ' : !host_name_ok(one))
-            return -EINVAL;
+            return false;
     }
-    return n == 0 && last == ' ' ? -EINVAL : n; /* -EINVAL for "", too */
+    return last != ' ';
+}
+
+static int dec_net_aliases(const struct request_record *r, struct launch_request *q)
+{
+    int n = record_get_string(r, LAUNCH_ALIASES_MAX, &q->net_aliases);
+
+    return n == 0 && !aliases_ok(q->net_aliases) ? -EINVAL : n;
+}
+
+static int dec_net_more(const struct request_record *r, struct launch_request *q)
+{
+    const unsigned char *end = r->data + r->len, *nul;
+    struct launch_net net;
+
+    if (r->len < 3 || end[-1] != '\0')
+        return -EPROTO;
+    nul = memchr(r->data, '\0', r->len);
+    if (nul + 1 >= end || memchr(nul + 1, '\0', (size_t)(end - (nul + 1))) != end - 1)
+        return -EPROTO;
+    net = (struct launch_net){.name = (const char *)r->data, .aliases = (const char *)nul + 1};
+    if (net.name[0] == '\0' || strlen(net.name) > LAUNCH_ID_MAX ||
+        !text_has_only(net.name, "-_.") || strlen(net.aliases) > LAUNCH_ALIASES_MAX ||
+        (net.aliases[0] != '\0' && !aliases_ok(net.aliases)))
+        return -EINVAL;
+    if (q->net_more_count == NET_MORE_MAX)
+        return -E2BIG;
+    q->net_more[q->net_more_count++] = net;
+    return 0;
 }
 
 static int dec_net_host(const struct request_record *r, struct launch_request *q)
@@ -641,6 +669,7 @@ static const struct {
     [TAG_META]         = {"meta",         dec_meta,         false},
     [TAG_DISK]         = {"disk",         dec_disk,         false},
     [TAG_COUNT]        = {"count",        dec_count,        false},
+    [TAG_NET_MORE]     = {"net_more",     dec_net_more,     true},
 };
 /* clang-format on */
 
@@ -757,8 +786,25 @@ static int check_egress(const struct launch_request *q, struct err *err)
                        q->handler != NULL ? "a handler, and another verb" : "no handler");
     if (q->mark && q->verb != LAUNCH_CONNECT)
         return err_set(err, -EINVAL, "request: a mark, and nothing to connect");
-    if (q->index != 0 && q->verb != LAUNCH_RESOLVER)
+    if (q->index != 0 && q->verb != LAUNCH_RESOLVER && q->verb != LAUNCH_ASK)
         return err_set(err, -EINVAL, "request: an index, and another verb");
+    return 0;
+}
+
+static int check_networks(const struct launch_request *q, struct err *err)
+{
+    if (q->net_name != NULL && (q->net_flags & LAUNCH_NET_LINK) == 0)
+        return err_set(err, -EINVAL, "request: a named network, and no link");
+    if ((q->net_aliases != NULL || q->net_more_count > 0) && q->net_name == NULL)
+        return err_set(err, -EINVAL, "request: names, and no network to have them in");
+    for (size_t i = 0; i < q->net_more_count; i++) {
+        bool twice = strcmp(q->net_more[i].name, q->net_name) == 0;
+
+        for (size_t k = 0; k < i; k++)
+            twice |= strcmp(q->net_more[i].name, q->net_more[k].name) == 0;
+        if (twice)
+            return err_set(err, -EINVAL, "request: network %s twice", q->net_more[i].name);
+    }
     return 0;
 }
 
@@ -779,7 +825,7 @@ static int check_whole(const struct launch_request *q, struct err *err)
     if (q->count > 1 && q->verb != LAUNCH_CONNECT)
         return err_set(err, -EINVAL, "request: a count, and nothing to connect");
     if (q->udp && q->verb != LAUNCH_LISTEN && q->verb != LAUNCH_CONNECT &&
-        q->verb != LAUNCH_RESOLVER)
+        q->verb != LAUNCH_RESOLVER && q->verb != LAUNCH_ASK)
         return err_set(err, -EINVAL, "request: a protocol, and nothing to connect");
     if ((q->verb == LAUNCH_CONNECT || q->verb == LAUNCH_EGRESS) != (q->family != 0))
         return err_set(err, -EINVAL, "request: %s",
@@ -789,17 +835,16 @@ static int check_whole(const struct launch_request *q, struct err *err)
     if (is_volume_verb(q->verb))
         return check_volume(q, err);
     if (q->verb != LAUNCH_START)
-        return 0;
+        return q->verb == LAUNCH_NETWORKS ? check_networks(q, err) : 0;
     if ((q->flags & LAUNCH_KEEP) && (q->flags & LAUNCH_ATTACHED))
         return err_set(err, -EINVAL, "request: both kept and attached");
     if (q->hostname == NULL)
         return err_set(err, -EINVAL, "request: no hostname");
     if (q->net_join != NULL && (q->net_flags != 0 || q->net_name != NULL))
         return err_set(err, -EINVAL, "request: both a network of its own and another's");
-    if (q->net_name != NULL && (q->net_flags & LAUNCH_NET_LINK) == 0)
-        return err_set(err, -EINVAL, "request: a named network, and no link");
-    if (q->net_aliases != NULL && q->net_name == NULL)
-        return err_set(err, -EINVAL, "request: names, and no network to have them in");
+    r = check_networks(q, err);
+    if (r < 0)
+        return r;
     if (q->image_layer_count > 0 && q->root_dir != NULL)
         return err_set(err, -EINVAL, "request: both an image and a root directory");
     if (q->layer_count == 0 && q->root_dir == NULL && (q->flags & LAUNCH_HOST_ROOT) == 0)
@@ -861,128 +906,5 @@ int launch_decode(const void *data, size_t len, struct launch_request *ret, stru
     if (r < 0)
         return r;
     *ret = q;
-    return 0;
-}
-
-/* ---- building ---- */
-
-/* A failed append sets buf.max to 0, so that every later one and launch_end fail too. */
-static void request_append(struct buf *b, const void *data, size_t len)
-{
-    if (buf_append(b, data, len) < 0)
-        b->max = 0;
-}
-
-void launch_begin(struct buf *b, enum launch_verb verb)
-{
-    struct launch_wire w = {
-        .magic = LAUNCH_MAGIC, .version = LAUNCH_VERSION, .verb = (uint16_t)verb};
-
-    b->max = LAUNCH_SIZE_MAX;
-    request_append(b, &w, sizeof(w));
-}
-
-void launch_put(struct buf *b, enum launch_tag tag, uint16_t flags, const void *data, size_t len)
-{
-    static const char zero[8];
-    uint16_t tag16 = (uint16_t)tag;
-    uint32_t len32 = (uint32_t)len;
-    uint32_t count;
-
-    request_append(b, &tag16, 2);
-    request_append(b, &flags, 2);
-    request_append(b, &len32, 4);
-    request_append(b, data, len);
-    request_append(b, zero, (8 - len % 8) % 8);
-    if (b->max == 0)
-        return;
-    (void)memcpy(&count, b->data + offsetof(struct launch_wire, record_count), sizeof(count));
-    count++;
-    (void)memcpy(b->data + offsetof(struct launch_wire, record_count), &count, sizeof(count));
-}
-
-void launch_put_string(struct buf *b, enum launch_tag tag, const char *text)
-{
-    launch_put(b, tag, 0, text, strlen(text) + 1);
-}
-
-void launch_put_number(struct buf *b, enum launch_tag tag, uint64_t value)
-{
-    launch_put(b, tag, 0, &value, sizeof(value));
-}
-
-static void put_with_string(struct buf *b, enum launch_tag tag, uint64_t number, const char *text)
-{
-    auto_buf struct buf tmp = BUF_INIT(LAUNCH_SIZE_MAX);
-
-    if (buf_append(&tmp, &number, sizeof(number)) < 0 ||
-        buf_append(&tmp, text, strlen(text) + 1) < 0)
-        b->max = 0;
-    else
-        launch_put(b, tag, 0, tmp.data, tmp.len);
-}
-
-void launch_put_volume(struct buf *b, const struct launch_volume *v)
-{
-    auto_buf struct buf tmp = BUF_INIT(LAUNCH_SIZE_MAX);
-
-    if (v->named) {
-        if (buf_append(&tmp, v->source, strlen(v->source) + 1) < 0 ||
-            buf_append(&tmp, v->target, strlen(v->target) + 1) < 0)
-            b->max = 0;
-        else
-            launch_put(b, TAG_NAMED_VOLUME, v->read_only ? 1 : 0, tmp.data, tmp.len);
-        return;
-    }
-    if (buf_append(&tmp, &v->uid, sizeof(v->uid)) < 0 ||
-        buf_append(&tmp, &v->gid, sizeof(v->gid)) < 0 ||
-        buf_append(&tmp, v->source, strlen(v->source) + 1) < 0 ||
-        buf_append(&tmp, v->target, strlen(v->target) + 1) < 0)
-        b->max = 0;
-    else
-        launch_put(b, TAG_VOLUME, v->read_only ? 1 : 0, tmp.data, tmp.len);
-}
-
-void launch_put_tmpfs(struct buf *b, const struct launch_tmpfs *t)
-{
-    put_with_string(b, TAG_TMPFS, t->bytes, t->target);
-}
-
-void launch_put_rlimit(struct buf *b, const struct launch_rlimit *r)
-{
-    launch_put(b, TAG_RLIMIT, 0, r, sizeof(*r));
-}
-
-void launch_put_host(struct buf *b, const struct launch_host *h)
-{
-    auto_buf struct buf tmp = BUF_INIT(sizeof(*h));
-
-    if (buf_append(&tmp, &h->addr, sizeof(h->addr)) < 0 ||
-        buf_append(&tmp, h->name, strlen(h->name) + 1) < 0)
-        b->max = 0;
-    else
-        launch_put(b, TAG_NET_HOST, 0, tmp.data, tmp.len);
-}
-
-void launch_put_counter(struct buf *b, const struct launch_counter *c)
-{
-    put_with_string(b, TAG_COUNTER, c->limit, c->name);
-}
-
-void launch_put_bind(struct buf *b, const struct address *a, bool udp)
-{
-    struct launch_bind bind = {.family = (uint16_t)a->family, .port = a->port, .udp = udp};
-
-    (void)memcpy(bind.bytes, a->bytes, sizeof(bind.bytes));
-    launch_put(b, TAG_BIND, 0, &bind, sizeof(bind));
-}
-
-int launch_end(struct buf *b)
-{
-    uint32_t size = (uint32_t)b->len;
-
-    if (b->max == 0)
-        return -E2BIG;
-    (void)memcpy(b->data + offsetof(struct launch_wire, size), &size, sizeof(size));
     return 0;
 }

@@ -19,7 +19,7 @@
 
 #include "base/address.h"
 #include "base/buf.h"
-#include "policy/net-rule.h"
+#include "policy/net-setup.h"
 
 struct err;
 
@@ -101,6 +101,15 @@ enum launch_verb {
      * restored: id and reason, each NUL-terminated; and with an eventfd that is incremented when
      * this changes */
     LAUNCH_CLOSED,
+    /* moves a running sandbox to the named networks TAG_NET_NAME and TAG_NET_MORE, with or without
+     * the internet, as TAG_NET says; -EOPNOTSUPP: it has no link */
+    LAUNCH_NETWORKS,
+    /* replies with the listener and the datagram socket of the name server inside
+     * (policy/egress-net.h), and installs the table that leads its address there */
+    LAUNCH_NAMES,
+    /* replies with a socket of its net namespace, connected or connecting to the sandbox's own name
+     * server number TAG_INDEX; -ENOENT: it has fewer */
+    LAUNCH_ASK,
     LAUNCH_VERB_MAX
 };
 
@@ -150,6 +159,9 @@ enum launch_tag {
     TAG_COUNT, /* u64: number of sockets, for LAUNCH_CONNECT; default 1 */
     /* string: more names, separated by spaces, under which members of its named network find it */
     TAG_NET_ALIASES,
+    /* the name of a further named network NUL, then its aliases there as in TAG_NET_ALIASES, or
+     * "", NUL */
+    TAG_NET_MORE,
     TAG_MAX
 };
 
@@ -231,6 +243,10 @@ struct launch_counter {
     uint64_t limit;
 };
 
+struct launch_net {
+    const char *name, *aliases;
+};
+
 struct launch_host {
     struct net_addr addr; /* family 0: the gateway */
     char name[LAUNCH_HOSTNAME_MAX + 1];
@@ -273,6 +289,8 @@ struct launch_request {
     struct net_addr net_dns[NET_DNS_MAX];
     size_t net_dns_count;
     const char *net_join, *net_name, *net_aliases;
+    struct launch_net net_more[NET_MORE_MAX];
+    size_t net_more_count;
     struct launch_host hosts[LAUNCH_HOSTS_MAX];
     size_t host_count;
     const char *volume_name; /* NULL = not given */
@@ -305,6 +323,7 @@ void launch_put_volume(struct buf *b, const struct launch_volume *v);
 void launch_put_tmpfs(struct buf *b, const struct launch_tmpfs *t);
 void launch_put_rlimit(struct buf *b, const struct launch_rlimit *r);
 void launch_put_host(struct buf *b, const struct launch_host *h);
+void launch_put_net(struct buf *b, const struct launch_net *n);
 void launch_put_counter(struct buf *b, const struct launch_counter *c);
 void launch_put_bind(struct buf *b, const struct address *a, bool udp);
 int launch_end(struct buf *b);

@@ -67,7 +67,9 @@ struct launch_sandbox {
     struct net_setup *net; /* owned; its own network's state, if it has a link */
     char hostname[LAUNCH_HOSTNAME_MAX + 1];
     char aliases[LAUNCH_ALIASES_MAX + 1]; /* as in TAG_NET_ALIASES; "": none */
-    struct launch_host *hosts;            /* owned; additional lines of its hosts file */
+    /* owned; likewise in each network of net->more; NULL: it is in one network at most */
+    char (*more_aliases)[LAUNCH_ALIASES_MAX + 1];
+    struct launch_host *hosts; /* owned; additional lines of its hosts file */
     uint32_t host_count;
     bool hosts_cut; /* hosts lacks some members of the network; this has been logged */
     /* owned; its hosts file, kept open to rewrite it; FD_NONE outside of named networks */

@@ -397,6 +397,34 @@ static int do_closed(struct launcher *l, const struct launch_request *q, struct 
     return r;
 }
 
+static int do_networks(struct launcher *l, const struct launch_request *q, struct serve_answer *a,
+                       struct err *err)
+{
+    (void)a;
+    return network_change(l, q, err);
+}
+
+static int do_names(struct launcher *l, const struct launch_request *q, struct serve_answer *a,
+                    struct err *err)
+{
+    int r = launcher_names(l, q->id, a->fds, err);
+
+    if (r == 0)
+        a->fd_count = 2;
+    return r;
+}
+
+static int do_ask(struct launcher *l, const struct launch_request *q, struct serve_answer *a,
+                  struct err *err)
+{
+    int fd = launcher_ask(l, q, err);
+
+    if (fd < 0)
+        return fd;
+    a->fds[a->fd_count++] = fd;
+    return 0;
+}
+
 static int (*const verbs[LAUNCH_VERB_MAX])(struct launcher *, const struct launch_request *,
                                            struct serve_answer *, struct err *) = {
     [LAUNCH_START] = do_start,
@@ -429,6 +457,9 @@ static int (*const verbs[LAUNCH_VERB_MAX])(struct launcher *, const struct launc
     [LAUNCH_VOLUME_LIST] = do_volume_read,
     [LAUNCH_VOLUME_REMOVE] = do_volume_remove,
     [LAUNCH_VOLUME_FILL] = do_volume_fill,
+    [LAUNCH_NETWORKS] = do_networks,
+    [LAUNCH_NAMES] = do_names,
+    [LAUNCH_ASK] = do_ask,
 };
 
 static int answer_send(int sock, const struct serve_answer *a)

@@ -13,7 +13,8 @@
 #include "net/nft.h"
 #include "policy/egress-net.h"
 
-#define TABLE "rind-egress"
+#define TABLE       "rind-egress"
+#define NAMES_TABLE "rind-names"
 
 enum { LOOPBACK_INDEX = 1, DNS_PORT = 53, HTTP_PORT = 80, HTTPS_PORT = 443 };
 
@@ -110,6 +111,7 @@ static void table_add_spared(struct nft *n, const char *chain, const struct egre
 static void table_add_nat(struct nft *n, const struct egress_net *e)
 {
     static const char chain[] = "redirect";
+    static const uint8_t names[4] = NAMES_BYTES;
     struct rule r = {.count = 0};
 
     nft_add_chain(n, &(struct nft_chain){.name = chain,
@@ -122,6 +124,15 @@ static void table_add_nat(struct nft *n, const struct egress_net *e)
         rule_match_port(&r, EGRESS_PROXY_PORT);
         rule_redirect(n, chain, &r, EGRESS_TCP_PORT);
     }
+    /* The name server of named networks is the resolver of the rules. */
+    rule_match_to(&r, names, 4, 32);
+    rule_match_proto(&r, NET_UDP);
+    rule_match_port(&r, DNS_PORT);
+    rule_redirect(n, chain, &r, EGRESS_DNS_PORT);
+    rule_match_to(&r, names, 4, 32);
+    rule_match_proto(&r, NET_TCP);
+    rule_match_port(&r, DNS_PORT);
+    rule_redirect(n, chain, &r, EGRESS_TCP_PORT);
     table_add_spared(n, chain, e);
     rule_match_proto(&r, NET_UDP);
     rule_match_port(&r, DNS_PORT);
@@ -234,4 +245,42 @@ int egress_make(int route, int nft, const struct egress_net *e, struct err *err)
     if (r == 0 && !e->link)
         (void)route_to_loopback(route, 6, true, NULL); /* a host without IPv6 has none inside */
     return r < 0 ? err_wrap(err, r, "egress") : 0;
+}
+
+/* ---- names of members ---- */
+
+static int names_try_make(int nft, bool again, struct err *err)
+{
+    static const char chain[] = "redirect";
+    static const uint8_t names[4] = NAMES_BYTES, protos[] = {NET_UDP, NET_TCP};
+    struct rule r = {.count = 0};
+    auto_nft struct nft n;
+
+    nft_begin(&n, NAMES_TABLE, 0);
+    if (again)
+        nft_delete_table(&n);
+    nft_add_table(&n);
+    /* After the egress table, whose redirection counts where there is one. */
+    nft_add_chain(&n, &(struct nft_chain){.name = chain,
+                                          .type = "nat",
+                                          .hook = NF_INET_LOCAL_OUT,
+                                          .priority = NF_IP_PRI_NAT_DST + 1});
+    for (size_t i = 0; i < sizeof(protos); i++) {
+        rule_match_to(&r, names, 4, 32);
+        rule_match_proto(&r, protos[i]);
+        rule_match_port(&r, DNS_PORT);
+        rule_redirect(&n, chain, &r, NAMES_PORT);
+    }
+    return nft_commit(&n, nft, err);
+}
+
+int egress_make_names(int nft, struct err *err)
+{
+    int r = names_try_make(nft, true, err);
+
+    if (r == -ENOENT)
+        r = names_try_make(nft, false, err);
+    if (r == -ENOENT)
+        return err_set(err, -EOPNOTSUPP, "names: this kernel's nftables cannot redirect");
+    return r < 0 ? err_wrap(err, r, "names") : 0;
 }

@@ -36,3 +36,7 @@ struct egress_net {
  * sandbox's namespace. Connections older than the table are reset with their next packet.
  * Connections that it has redirected end with their listener. */
 int egress_make(int route, int nft, const struct egress_net *e, struct err *err);
+
+/* Leads queries to the name server of named networks (NAMES_ADDRESS) to NAMES_PORT of the
+ * namespace's loopback. nft: a socket of the namespace. -EOPNOTSUPP: the kernel cannot. */
+int egress_make_names(int nft, struct err *err);

@@ -470,6 +470,28 @@ int net_remove(struct net *n, const struct net_setup *setup, struct err *err)
     return net_remove_rules(n, setup, err);
 }
 
+int net_change(struct net *n, struct net_setup *setup, const struct net_setup *want,
+               struct err *err)
+{
+    const struct ruleset_bounds bounds = net_bounds(n);
+    auto_close int lock = FD_NONE;
+    int r;
+
+    r = net_open_sockets(n, err);
+    if (r < 0)
+        return r;
+    lock = net_take_lock(n, -1, err);
+    if (lock < 0)
+        return lock;
+    r = host_forward(n, want, err);
+    if (r == 0)
+        r = ruleset_change(n->nft, setup, want, &bounds, err);
+    if (r < 0)
+        return err_wrap(err, r, "network: the rules of its networks");
+    *setup = *want;
+    return 0;
+}
+
 /* ---- egress ---- */
 
 int net_egress(struct net *n, const struct net_setup *setup, int ns_fd, enum egress_table table,
@@ -494,6 +516,13 @@ int net_egress(struct net *n, const struct net_setup *setup, int ns_fd, enum egr
         return route;
     nft = inside_socket(ns_fd, NETLINK_NETFILTER, err);
     return nft < 0 ? nft : egress_make(route, nft, &e, err);
+}
+
+int net_names(int ns_fd, struct err *err)
+{
+    auto_close int nft = inside_socket(ns_fd, NETLINK_NETFILTER, err);
+
+    return nft < 0 ? nft : egress_make_names(nft, err);
 }
 
 int net_resolver(const struct net *n, unsigned index, struct sockaddr_storage *ret, struct err *err)

@@ -55,6 +55,12 @@ int net_prepare(struct net *n, struct net_setup *setup, struct err *err);
  * process is in the wrong namespace and must exit. */
 int net_add(struct net *n, struct net_setup *setup, int ns_fd, struct err *err);
 
+/* Moves a running sandbox to the named networks of `want`, and gives or takes the internet: in one
+ * step for its packets. want: a copy of setup with another group, more, internet. Only its rules
+ * change; link and addresses stay. setup becomes want, or is unchanged on failure. */
+int net_change(struct net *n, struct net_setup *setup, const struct net_setup *want,
+               struct err *err);
+
 /* Removes the network; its namespace, and so the link, is gone or about to go. Missing parts are no
  * error. With the last network it removes the table and undoes changes on the host. */
 int net_remove(struct net *n, const struct net_setup *setup, struct err *err);
@@ -95,6 +101,10 @@ int net_follow(struct net *n, struct net_setup *setup, int ns_fd, struct err *er
  * link's, or NULL when it has none. -ENOTRECOVERABLE as net_add. */
 int net_egress(struct net *n, const struct net_setup *setup, int ns_fd, enum egress_table table,
                struct err *err);
+
+/* Leads queries to the name server of named networks to its port, in the namespace ns_fd
+ * (net/egress.h). -ENOTRECOVERABLE as net_add. */
+int net_names(int ns_fd, struct err *err);
 
 /* Returns the host's name server number `index`, for queries by the host itself; may be its local
  * stub. -ENOENT: there are fewer. */

@@ -108,6 +108,16 @@ void nft_add_chain(struct nft *n, const struct nft_chain *c)
     nft_add_chain_at(n, c, NULL);
 }
 
+void nft_begin_chain(struct nft *n, const char *name)
+{
+    nft_add_message(n, NFT_MSG_NEWCHAIN, NLM_F_CREATE);
+    nl_put_string(&n->req, NFTA_CHAIN_TABLE, n->table);
+    nl_put_string(&n->req, NFTA_CHAIN_NAME, name);
+    nft_add_message(n, NFT_MSG_DELRULE, 0);
+    nl_put_string(&n->req, NFTA_RULE_TABLE, n->table);
+    nl_put_string(&n->req, NFTA_RULE_CHAIN, name);
+}
+
 void nft_delete_chain(struct nft *n, const char *name)
 {
     nft_add_message(n, NFT_MSG_DELCHAIN, 0);
@@ -118,9 +128,9 @@ void nft_delete_chain(struct nft *n, const char *name)
 static const uint8_t host_order[] = {
     0, 4, 1, 0, 0, 0}; /* NFTNL_UDATA_SET_KEYBYTEORDER, its length, BYTEORDER_HOST_ENDIAN */
 
-void nft_add_set(struct nft *n, const struct nft_set *s, uint32_t id)
+static void nft_put_set(struct nft *n, const struct nft_set *s, uint32_t id, int flags)
 {
-    nft_add_message(n, NFT_MSG_NEWSET, NLM_F_CREATE | NLM_F_EXCL);
+    nft_add_message(n, NFT_MSG_NEWSET, NLM_F_CREATE | flags);
     nl_put_string(&n->req, NFTA_SET_TABLE, n->table);
     nl_put_string(&n->req, NFTA_SET_NAME, s->name);
     nl_put_be32(&n->req, NFTA_SET_FLAGS, s->flags);
@@ -132,6 +142,16 @@ void nft_add_set(struct nft *n, const struct nft_set *s, uint32_t id)
     /* Ignored by the kernel: tells nft(8) that the key is one word in host byte order. */
     if (s->host_order)
         nl_put(&n->req, NFTA_SET_USERDATA, host_order, sizeof(host_order));
+}
+
+void nft_add_set(struct nft *n, const struct nft_set *s, uint32_t id)
+{
+    nft_put_set(n, s, id, NLM_F_EXCL);
+}
+
+void nft_have_set(struct nft *n, const struct nft_set *s, uint32_t id)
+{
+    nft_put_set(n, s, id, 0);
 }
 
 void nft_delete_set(struct nft *n, const char *name)

@@ -100,9 +100,13 @@ void nft_delete_table(struct nft *n);                         /* with everything
 void nft_add_chain(struct nft *n, const struct nft_chain *c); /* fails with -EEXIST */
 /* Adds a chain for frames that arrive at an interface. */
 void nft_add_chain_at(struct nft *n, const struct nft_chain *c, const char *device);
+/* Makes a chain that is no base chain, or finds it, and removes its rules. */
+void nft_begin_chain(struct nft *n, const char *name);
 void nft_delete_chain(struct nft *n, const char *name);
 void nft_delete_set(struct nft *n, const char *name);
-void nft_add_set(struct nft *n, const struct nft_set *s, uint32_t id);
+void nft_add_set(struct nft *n, const struct nft_set *s, uint32_t id); /* fails with -EEXIST */
+/* Makes a set, or finds the one of this name and type. */
+void nft_have_set(struct nft *n, const struct nft_set *s, uint32_t id);
 void nft_add_rule(struct nft *n, const char *chain, const struct nft_expr *exprs);
 /* Adds a rule before the existing ones. */
 void nft_insert_rule(struct nft *n, const char *chain, const struct nft_expr *exprs);

@@ -29,7 +29,10 @@ struct entries {
     struct ruleset_entry list[ELEMENTS_MAX];
     size_t count;
     char chain[NAME_MAX_LEN]; /* chain of the sandbox's own lists; "" = none */
-    char group[NAME_MAX_LEN]; /* chain and set of its named network; "" = none */
+    /* Each is the name of the chain and of the set of a named network. */
+    char groups[NET_MORE_MAX + 1][NAME_MAX_LEN];
+    size_t group_count;
+    char several[NAME_MAX_LEN]; /* chain that jumps to those of its networks; "" = it has one */
 };
 
 /* ---- keys ---- */
@@ -113,14 +116,24 @@ static void entries_put_dns(struct entries *all, const struct net_addr *server)
     }
 }
 
-static void entries_put_group(struct entries *all, const struct net_setup *p)
+/* A map has one verdict for a link. So a member of several networks has a chain of its own, which
+ * jumps to the chain of each. */
+static void entries_put_groups(struct entries *all, const struct net_setup *p)
 {
-    struct nft_element *e = entries_put(all, SET_GROUPS);
+    struct nft_element *e;
 
-    (void)snprintf(all->group, sizeof(all->group), "net-%08x", p->group);
+    if (p->group == NET_GROUP_NONE)
+        return;
+    (void)snprintf(all->groups[all->group_count++], NAME_MAX_LEN, "net-%08x", p->group);
+    for (uint32_t i = 0; i < p->more_count && i < NET_MORE_MAX; i++)
+        (void)snprintf(all->groups[all->group_count++], NAME_MAX_LEN, "net-%08x", p->more[i]);
+    if (all->group_count > 1)
+        (void)snprintf(all->several, sizeof(all->several), "nets-%u", p->slot);
+    e = entries_put(all, SET_GROUPS);
     element_key_link(e, p);
-    e->jump = all->group;
-    element_key_link(entries_put(all, all->group), p);
+    e->jump = all->several[0] != '\0' ? all->several : all->groups[0];
+    for (size_t i = 0; i < all->group_count; i++)
+        element_key_link(entries_put(all, all->groups[i]), p);
 }
 
 static void entries_put_bounds(struct entries *all, const struct net_setup *p,
@@ -149,8 +162,8 @@ static void lists_chain_name(const struct net_setup *p, char name[NAME_MAX_LEN])
 static void entries_collect(struct entries *all, const struct net_setup *p,
                             const struct ruleset_bounds *bounds)
 {
-    all->count = 0;
-    all->chain[0] = all->group[0] = '\0';
+    all->count = all->group_count = 0;
+    all->chain[0] = all->several[0] = '\0';
     entries_put_place(all, p);
     entries_put_bounds(all, p, bounds);
     if (p->internet)
@@ -159,8 +172,7 @@ static void entries_collect(struct entries *all, const struct net_setup *p,
         entries_put_dns(all, &p->dns[i]);
     for (size_t i = 0; i < p->access.port_count; i++)
         entries_put_host_port(all, p, &p->access.ports[i]);
-    if (p->group != NET_GROUP_NONE)
-        entries_put_group(all, p);
+    entries_put_groups(all, p);
     if (p->access.rule_count > 0) {
         struct nft_element *e = entries_put(all, SET_LISTS);
 
@@ -231,8 +243,8 @@ static void lists_add_chain(struct nft *n, const char *chain, const struct net_s
                 lists_add_rules(n, chain, &a->rules[i]);
 }
 
-/* Adds a named network: all members reach each other. */
-static void ruleset_add_group(struct nft *n, const char *name)
+/* Adds a named network, if it is not there: all members reach each other. */
+static void ruleset_have_group(struct nft *n, const char *name, uint32_t id)
 {
     const struct nft_set set = {
         .name = name, .key_type = SET_TYPE_IFNAME, .key_len = NFT_IFNAME_LEN, .host_order = true};
@@ -243,14 +255,35 @@ static void ruleset_add_group(struct nft *n, const char *name)
         {.kind = X_END},
     };
 
-    nft_add_set(n, &set, GROUP_SET_ID);
-    nft_add_chain(n, &(struct nft_chain){.name = name});
+    nft_have_set(n, &set, id);
+    nft_begin_chain(n, name);
     nft_add_rule(n, name, exprs);
+}
+
+static void ruleset_have_groups(struct nft *n, const struct entries *all)
+{
+    for (size_t i = 0; i < all->group_count; i++)
+        ruleset_have_group(n, all->groups[i], GROUP_SET_ID + (uint32_t)i);
+}
+
+static void ruleset_put_several(struct nft *n, const struct entries *all)
+{
+    if (all->several[0] == '\0')
+        return;
+    nft_begin_chain(n, all->several);
+    for (size_t i = 0; i < all->group_count; i++) {
+        const struct nft_expr exprs[] = {
+            {.kind = X_VERDICT, .key = (uint32_t)NFT_JUMP, .text = all->groups[i]},
+            {.kind = X_END},
+        };
+
+        nft_add_rule(n, all->several, exprs);
+    }
 }
 
 /* ---- adding ---- */
 
-/* group: the named network must be made, too. */
+/* group: its named networks must be made, too. */
 static int ruleset_try_add(int sock, const struct entries *all, const struct net_setup *setup,
                            bool group, struct err *err)
 {
@@ -258,7 +291,8 @@ static int ruleset_try_add(int sock, const struct entries *all, const struct net
 
     nft_begin(&n, NET_TABLE, 0);
     if (group)
-        ruleset_add_group(&n, all->group);
+        ruleset_have_groups(&n, all);
+    ruleset_put_several(&n, all);
     if (all->chain[0] != '\0')
         lists_add_chain(&n, all->chain, setup);
     for (size_t i = 0; i < all->count; i++)
@@ -298,10 +332,8 @@ int ruleset_add(int sock, const struct net_setup *setup, const struct ruleset_bo
         r = ruleset_try_add(sock, &all, setup, group, err);
         if (r == -EINTR || r == -EAGAIN)
             continue;
-        if (r == -ENOENT && !group && all.group[0] != '\0')
+        if (r == -ENOENT && !group && all.group_count > 0)
             group = true;
-        else if ((r == -EEXIST || r == -EBUSY) && group)
-            group = false; /* another process has made it */
         else if (r == -EEXIST || r == -EBUSY)
             (void)ruleset_remove(sock, setup, NULL); /* left by the slot's previous sandbox */
         else
@@ -345,6 +377,8 @@ static int ruleset_remove_at_once(int sock, const struct entries *all, struct er
             element_delete(&n, &all->list[i]);
     if (all->chain[0] != '\0')
         nft_delete_chain(&n, all->chain);
+    if (all->several[0] != '\0')
+        nft_delete_chain(&n, all->several);
     return nft_commit(&n, sock, err);
 }
 
@@ -353,13 +387,15 @@ static int ruleset_remove_each(int sock, const struct entries *all, struct err *
 {
     int first = 0;
 
-    for (size_t i = 0; i <= all->count; i++) {
+    for (size_t i = 0; i <= all->count + 1; i++) {
         auto_nft struct nft n;
         int r;
 
         nft_begin(&n, NET_TABLE, 0);
         if (i == all->count && all->chain[0] != '\0')
             nft_delete_chain(&n, all->chain);
+        else if (i > all->count && all->several[0] != '\0')
+            nft_delete_chain(&n, all->several);
         else if (i < all->count && !all->list[i].shared)
             element_delete(&n, &all->list[i]);
         r = nft_commit(&n, sock, err);
@@ -390,8 +426,73 @@ int ruleset_remove(int sock, const struct net_setup *setup, struct err *err)
     r = ruleset_remove_at_once(sock, &all, NULL);
     if (r < 0)
         r = ruleset_remove_each(sock, &all, err);
-    if (r == 0 && all.group[0] != '\0')
-        ruleset_remove_group(sock, all.group);
+    for (size_t i = 0; r == 0 && i < all.group_count; i++)
+        ruleset_remove_group(sock, all.groups[i]);
+    return r;
+}
+
+/* ---- changing ---- */
+
+/* The elements that a change of networks concerns. */
+static bool entries_is_of_networks(const struct entries *all, const struct ruleset_entry *e)
+{
+    if (strcmp(e->set, SET_GROUPS) == 0 || strcmp(e->set, SET_INTERNET) == 0)
+        return true;
+    for (size_t i = 0; i < all->group_count; i++)
+        if (strcmp(e->set, all->groups[i]) == 0)
+            return true;
+    return false;
+}
+
+static bool entries_has(const struct entries *all, const struct ruleset_entry *e)
+{
+    for (size_t i = 0; i < all->count; i++)
+        if (strcmp(all->list[i].set, e->set) == 0 && all->list[i].e.key_len == e->e.key_len &&
+            memcmp(all->list[i].e.key, e->e.key, e->e.key_len) == 0 &&
+            strcmp(all->list[i].e.jump != NULL ? all->list[i].e.jump : "",
+                   e->e.jump != NULL ? e->e.jump : "") == 0)
+            return true;
+    return false;
+}
+
+static int ruleset_change_at_once(int sock, const struct entries *was, const struct entries *now,
+                                  struct err *err)
+{
+    auto_nft struct nft n;
+
+    nft_begin(&n, NET_TABLE, 0);
+    ruleset_have_groups(&n, now);
+    ruleset_put_several(&n, now);
+    for (size_t i = 0; i < was->count; i++)
+        if (entries_is_of_networks(was, &was->list[i]) && !entries_has(now, &was->list[i]))
+            element_delete(&n, &was->list[i]);
+    if (was->several[0] != '\0' && now->several[0] == '\0')
+        nft_delete_chain(&n, was->several);
+    for (size_t i = 0; i < now->count; i++)
+        if ((entries_is_of_networks(now, &now->list[i]) && !entries_has(was, &now->list[i])) ||
+            now->list[i].shared)
+            nft_add_elements(&n, now->list[i].set, &now->list[i].e, 1);
+    return nft_commit(&n, sock, err);
+}
+
+int ruleset_change(int sock, const struct net_setup *was, const struct net_setup *now,
+                   const struct ruleset_bounds *bounds, struct err *err)
+{
+    struct entries old, all;
+    int r = -EAGAIN;
+
+    entries_collect(&old, was, bounds);
+    entries_collect(&all, now, bounds);
+    for (int i = 0; i < TRIES && (r == -EAGAIN || r == -EINTR); i++)
+        r = ruleset_change_at_once(sock, &old, &all, err);
+    if (r < 0) {
+        /* Another program has taken elements away. In between the link is in no set. */
+        r = ruleset_remove(sock, was, err);
+        if (r == 0 || r == -ENOENT)
+            r = ruleset_add(sock, now, bounds, err);
+    }
+    for (size_t i = 0; r == 0 && i < old.group_count; i++)
+        ruleset_remove_group(sock, old.groups[i]); /* those that have no member any more */
     return r;
 }
 

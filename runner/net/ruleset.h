@@ -46,6 +46,11 @@ int ruleset_add(int sock, const struct net_setup *setup, const struct ruleset_bo
 int ruleset_complete(int sock, const struct ruleset_bounds *all, struct err *err);
 /* Allows DNS to its current name servers, in addition to its earlier ones. */
 int ruleset_add_dns(int sock, const struct net_setup *setup, struct err *err);
+/* Moves a sandbox that is in the table to other named networks, and gives or takes the internet, in
+ * one transaction. was: what it has been added with. -ENOENT: there is no table. On failure it has
+ * what `was` says, or is in no set. */
+int ruleset_change(int sock, const struct net_setup *was, const struct net_setup *now,
+                   const struct ruleset_bounds *bounds, struct err *err);
 /* Removes the sandbox. Missing elements are no error. */
 int ruleset_remove(int sock, const struct net_setup *setup, struct err *err);
 /* ruleset_has: this sandbox is in the table, with its own lists. ruleset_used: any sandbox is. They

@@ -19,7 +19,16 @@ enum egress_table {
         127, 114, 110, 100                                                                         \
     }
 
+/* Address inside a sandbox of a named network at which the supervisor answers for names of its
+ * members (ports/names.h). Docker's containers know it, too. */
+#define NAMES_ADDRESS "127.0.0.11"
+#define NAMES_BYTES                                                                                \
+    {                                                                                              \
+        127, 0, 0, 11                                                                              \
+    }
+
 enum {
+    NAMES_PORT = 61153, /* on the namespace's loopback: queries to NAMES_ADDRESS arrive there */
     EGRESS_TCP_PORT = 61080,  /* on the namespace's loopback: receives every outgoing connection */
     EGRESS_DNS_PORT = 61053,  /* receives every DNS query over UDP */
     EGRESS_PROXY_PORT = 3128, /* on the gateway's address: the explicit proxy */

@@ -6,12 +6,15 @@
  * the struct's size is part of the file format.
  */
 
+#include <stdbool.h>
+
 #include "policy/net-rule.h"
 
 enum {
     NET_LINK_MAX = 16, /* bytes of an interface's name, NUL included */
     NET_SEARCH_MAX = 256,
     NET_GROUP_NONE = 0,
+    NET_MORE_MAX = 7, /* named networks beside the first one */
 };
 
 /* Addresses of a sandbox's network, for display. Family 0: none. */
@@ -38,4 +41,17 @@ struct net_setup {
     uint32_t mtu;
     uint8_t route6; /* has IPv6, if the host has a route for it */
     struct net_addr gateway4, sandbox4, gateway6, sandbox6;
+    /* ---- requested; behind the others, because earlier launchers wrote the struct without ---- */
+    uint32_t more_count, more[NET_MORE_MAX]; /* groups beside `group`; none twice */
 };
+
+/* True if the sandbox is a member of this named network. */
+static inline bool net_setup_in_group(const struct net_setup *s, uint32_t group)
+{
+    if (group == NET_GROUP_NONE)
+        return false;
+    for (uint32_t i = 0; i < s->more_count; i++)
+        if (s->more[i] == group)
+            return true;
+    return s->group == group;
+}

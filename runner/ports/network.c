@@ -23,6 +23,12 @@ static int ops_add(void *data, struct net_setup *setup, int ns_fd, struct err *e
     return net_add(data, setup, ns_fd, err);
 }
 
+static int ops_change(void *data, struct net_setup *setup, const struct net_setup *want,
+                      struct err *err)
+{
+    return net_change(data, setup, want, err);
+}
+
 static int ops_forget(void *data, const struct net_setup *setup, struct err *err)
 {
     return net_remove(data, setup, err);
@@ -90,6 +96,12 @@ static int ops_egress(void *data, const struct net_setup *setup, int ns_fd, enum
                       struct err *err)
 {
     return net_egress(data, setup, ns_fd, table, err);
+}
+
+static int ops_names(void *data, int ns_fd, struct err *err)
+{
+    (void)data;
+    return net_names(ns_fd, err);
 }
 
 static int ops_resolver(void *data, unsigned index, struct sockaddr_storage *ret, struct err *err)
@@ -168,6 +180,7 @@ int network_open(struct network *n, const struct net_config *config, const char 
     n->ops = (struct launch_net_ops){.data = n->net,
                                      .prepare = ops_prepare,
                                      .add = ops_add,
+                                     .change = ops_change,
                                      .remove = ops_forget,
                                      .lingers = link_lingers,
                                      .erase = link_erase,
@@ -178,6 +191,7 @@ int network_open(struct network *n, const struct net_config *config, const char 
                                      .shut = ops_shut,
                                      .follow = ops_follow,
                                      .egress = ops_egress,
+                                     .names = ops_names,
                                      .resolver = ops_resolver,
                                      .over = ops_over};
     return 0;

@@ -13,7 +13,9 @@
 #include "base/log.h"
 #include "json/parse.h"
 #include "launch/volume.h"
+#include "sandbox/events.h"
 #include "sandbox/sandbox-internal.h"
+#include "sandbox/services.h"
 #include "sandbox/shared.h"
 #include "sandbox/store.h"
 #include "spec/spec.h"
@@ -169,7 +171,7 @@ unsigned network_users(struct supervisor *sup, const char *name, unsigned *ret_l
     unsigned all = 0, live = 0;
 
     for (const struct sandbox *s = sup->sandboxes; s != NULL; s = s->all.next) {
-        if (s->spec == NULL || s->spec->net_name == NULL || strcmp(s->spec->net_name, name) != 0)
+        if (s->spec == NULL || !spec_has_net(s->spec, name))
             continue;
         all++;
         live += s->state == SANDBOX_STARTING || s->state == SANDBOX_RUNNING ||
@@ -183,16 +185,25 @@ unsigned network_users(struct supervisor *sup, const char *name, unsigned *ret_l
 int networks_check_spec(struct supervisor *sup, struct spec *spec, const struct caller *who,
                         struct err *err)
 {
-    const struct network_entry *e =
-        spec->net_name != NULL ? network_find(sup, spec->net_name) : NULL;
+    const struct network_entry *e, *internal = NULL;
+    bool others = false;
+    const char *name;
 
-    if (e != NULL && !network_may_use(e, who))
-        return err_set(err, -EPERM, "network: '%s' is another user's", e->name);
-    if (e != NULL && e->internal && spec->network == NET_INTERNET)
+    for (size_t i = 0; (name = spec_net(spec, i, NULL)) != NULL; i++) {
+        e = network_find(sup, name);
+        if (e != NULL && !network_may_use(e, who))
+            return err_set(err, -EPERM, "network: '%s' is another user's", e->name);
+        if (e != NULL && e->internal)
+            internal = e;
+        else
+            others = true;
+    }
+    if (internal == NULL || others)
+        return 0;
+    if (spec->network == NET_INTERNET)
         return err_set(err, -EINVAL, "network: '%s' is internal: its members have no internet",
-                       e->name);
-    if (e != NULL && e->internal)
-        spec->network = NET_NONE;
+                       internal->name);
+    spec->network = NET_NONE;
     return 0;
 }
 
@@ -226,6 +237,32 @@ static int check_room(const struct networks *n, const struct caller *who, struct
     return 0;
 }
 
+static bool spec_is_dockers(const struct spec *spec)
+{
+    const size_t n = sizeof(SPEC_LABEL_OWN) - 1;
+
+    for (char **l = spec->labels; l != NULL && *l != NULL; l++)
+        if (strncmp(*l, SPEC_LABEL_OWN, n) == 0 && (*l)[n] == '=')
+            return true;
+    return false;
+}
+
+/* False while sandboxes name the network: it would become its maker's, with them in it. A container
+ * of the maker's own that waits for it, as Docker's clients may create one, is no obstacle. */
+static bool network_may_be_made(struct supervisor *sup, const char *name, const struct caller *who)
+{
+    unsigned live;
+
+    (void)network_users(sup, name, &live);
+    if (live > 0)
+        return false;
+    for (const struct sandbox *s = sup->sandboxes; s != NULL; s = s->all.next)
+        if (s->spec != NULL && spec_has_net(s->spec, name) &&
+            (s->made.by != (int64_t)who->uid || !spec_is_dockers(s->spec)))
+            return false;
+    return true;
+}
+
 int network_create(struct supervisor *sup, const struct network_params *params,
                    const struct caller *who, struct network_entry **ret, struct err *err)
 {
@@ -234,7 +271,7 @@ int network_create(struct supervisor *sup, const struct network_params *params,
 
     if (r == 0 && network_find(sup, params->name) != NULL)
         r = err_set(err, -EEXIST, "network with name %s already exists", params->name);
-    else if (r == 0 && network_users(sup, params->name, NULL) > 0)
+    else if (r == 0 && !network_may_be_made(sup, params->name, who))
         r = err_set(err, -EEXIST,
                     "network with name %s already exists: nobody has made it, and it goes with the "
                     "last sandbox that names it",
@@ -259,6 +296,7 @@ int network_create(struct supervisor *sup, const struct network_params *params,
         return r;
     }
     networks_append(sup->networks, e);
+    events_emit(supervisor_events(sup), "network_create", "", e->name, e->record.creator, NULL);
     *ret = e;
     return 0;
 }
@@ -283,6 +321,7 @@ int network_remove(struct network_entry *e, struct err *err)
     if (n->last == &e->next)
         n->last = at;
     n->count--;
+    events_emit(supervisor_events(n->sup), "network_destroy", "", e->name, e->record.creator, NULL);
     entry_free(e);
     return 0;
 }

@@ -12,6 +12,7 @@
 #include <stdint.h>
 #include <sys/types.h>
 
+#include "policy/policy.h"
 #include "sandbox/caller.h"
 
 struct err;
@@ -60,9 +61,37 @@ bool network_may_use(const struct network_entry *n, const struct caller *who);
 unsigned network_users(struct supervisor *sup, const char *name, unsigned *ret_live);
 
 /*
- * Checks that a spec may use the network it names. -EPERM: it belongs to another user; -EINVAL: the
- * spec wants internet access beside an internal network. An unset internet setting becomes "none"
- * there.
+ * Checks that a spec may use the networks it names. -EPERM: one belongs to another user; -EINVAL:
+ * the spec wants internet access, and all of them are internal. An unset internet setting becomes
+ * "none" there.
  */
 int networks_check_spec(struct supervisor *sup, struct spec *spec, const struct caller *who,
                         struct err *err);
+
+/* A change of the named networks of a sandbox that exists. */
+struct network_change_params {
+    const char *add;            /* the network to enter, or NULL */
+    const char *const *aliases; /* names there, NULL-terminated; or NULL */
+    const char *const *links;   /* further links of the sandbox ("NAME:ALIAS"); or NULL */
+    const char *drop;           /* the network to leave, or NULL */
+    enum net_mode mode;         /* NET_INVALID: stays as it is */
+    const char *label;          /* "K=V" in place of the label K; NULL: labels stay */
+};
+
+/*
+ * Changes the networks of a sandbox, now and for its next starts; see network-change.c. cb is
+ * called once, from within or from the loop.
+ *
+ * -EEXIST: it is in `add`; -ENOENT: it is not in `drop`; -EBUSY: it is being started or ended, is
+ * being changed, or runs and cannot follow; -EINVAL: it is in the network of another sandbox;
+ * errors of networks_check_spec.
+ */
+typedef void network_change_cb(void *data, int r, const struct err *err);
+int network_change_sandbox(struct sandbox *s, const struct network_change_params *params,
+                           const struct caller *who, network_change_cb *cb, void *data,
+                           struct err *err);
+
+/* Tell of the networks of a sandbox that begins or ends to run (members of a part). */
+struct exec;
+void networks_main_runs(struct sandbox *s, struct exec *main, bool adopted);
+void networks_main_ended(struct sandbox *s);

@@ -134,6 +134,8 @@ struct sandbox_part_data {
     struct published_ports *published; /* owned; NULL = never opened (publish.c) */
     struct fwd *fwd;                   /* owned; NULL = never opened */
     struct net_sockets *net_sockets;   /* owned; NULL = none requested yet */
+    struct name_server *names;         /* owned; NULL = it has no name server (names.c) */
+    struct network_change *net_change; /* a change that waits for the launcher; NULL: none */
     struct {
         struct sandbox_egress *open;  /* owned; NULL = outgoing traffic is not controlled */
         struct egress_change *change; /* a change that waits for the launcher */

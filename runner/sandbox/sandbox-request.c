@@ -150,26 +150,63 @@ static int add_short_id(char **names, const char *id, struct err *err)
     return 0;
 }
 
-static int put_network_names(struct buf *b, const char *id, const struct spec *spec,
-                             struct err *err)
+int sandbox_net_names(const char *id, const struct spec *spec, size_t i, char **ret,
+                      struct err *err)
 {
     auto_free char *names = NULL;
     int r;
 
-    if (spec->net_name == NULL)
-        return 0;
-    launch_put_string(b, TAG_NET_NAME, spec->net_name);
-    r = spec_net_names(spec, &names, err);
+    r = spec_net_names(spec, i, &names, err);
     if (r == 0 && spec->console)
         r = add_short_id(&names, id, err);
-    if (r < 0 || names == NULL)
+    if (r < 0)
         return r;
-    if (strlen(names) > LAUNCH_ALIASES_MAX)
+    if (names != NULL && strlen(names) > LAUNCH_ALIASES_MAX)
         return err_set(err, -E2BIG,
                        "network.aliases: with the sandbox's own name more than %d bytes",
                        LAUNCH_ALIASES_MAX);
-    launch_put_string(b, TAG_NET_ALIASES, names);
+    *ret = take(names);
     return 0;
+}
+
+static int put_network_names(struct buf *b, const char *id, const struct spec *spec,
+                             struct err *err)
+{
+    const char *name;
+
+    for (size_t i = 0; (name = spec_net(spec, i, NULL)) != NULL; i++) {
+        auto_free char *names = NULL;
+        int r = sandbox_net_names(id, spec, i, &names, err);
+
+        if (r < 0)
+            return r;
+        if (i > 0) {
+            launch_put_net(
+                b, &(struct launch_net){.name = name, .aliases = names != NULL ? names : ""});
+            continue;
+        }
+        launch_put_string(b, TAG_NET_NAME, name);
+        if (names != NULL)
+            launch_put_string(b, TAG_NET_ALIASES, names);
+    }
+    return 0;
+}
+
+int sandbox_networks_request(struct buf *b, const char *id, const struct spec *spec,
+                             const struct policy *policy, struct err *err)
+{
+    const enum net_mode mode = spec->network != NET_INVALID ? spec->network : policy->network;
+    int r;
+
+    launch_begin(b, LAUNCH_NETWORKS);
+    launch_put_string(b, TAG_ID, id);
+    launch_put_number(b, TAG_NET,
+                      LAUNCH_NET_LINK | (mode == NET_INTERNET ? LAUNCH_NET_INTERNET : 0));
+    r = put_network_names(b, id, spec, err);
+    if (r < 0)
+        return r;
+    r = launch_end(b);
+    return r < 0 ? err_errno(err, r, "network") : 0;
 }
 
 static int put_hosts(struct buf *b, const struct spec *spec, bool network, struct err *err)

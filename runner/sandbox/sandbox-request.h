@@ -31,6 +31,16 @@ int sandbox_request(struct buf *b, const char *id, const struct spec *spec,
                     const struct network_join *join, unsigned long flags, struct err *err);
 
 /*
+ * As spec_net_names, with the short id where Docker's clients find the sandbox by it. -E2BIG: more
+ * than the launcher takes.
+ */
+int sandbox_net_names(const char *id, const struct spec *spec, size_t i, char **ret,
+                      struct err *err);
+/* Appends the launcher's request that moves a running sandbox to the networks of its spec. */
+int sandbox_networks_request(struct buf *b, const char *id, const struct spec *spec,
+                             const struct policy *policy, struct err *err);
+
+/*
  * True if processes inside may administer their network. Rules in its net namespace would have no
  * effect.
  */

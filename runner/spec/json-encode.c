@@ -250,6 +250,21 @@ static json_t *encode_words(const char *text)
     return array;
 }
 
+static json_t *encode_more_nets(const struct spec *s)
+{
+    json_t *array = json_array(), *net;
+
+    for (size_t i = 0; i < s->more_net_count; i++) {
+        const struct spec_net *n = &s->more_nets[i];
+
+        net = json_pack("{s:s}", "name", n->name);
+        if (net != NULL && n->aliases != NULL)
+            (void)json_object_set_new(net, "aliases", encode_words(n->aliases));
+        append_element(&array, net);
+    }
+    return array;
+}
+
 /* Encodes the network as one word if that is sufficient, else as an object. */
 static void put_network(struct out *o, const struct spec *s)
 {
@@ -268,6 +283,10 @@ static void put_network(struct out *o, const struct spec *s)
     put_string(&n, "name", s->net_name);
     if (s->net_aliases != NULL)
         put_value(&n, "aliases", encode_words(s->net_aliases));
+    if (s->more_net_count > 0)
+        put_value(&n, "more", encode_more_nets(s));
+    if (s->net_links != NULL)
+        put_value(&n, "links", encode_words(s->net_links));
     put_value(&n, "allow", encode_rules(&s->access, 0));
     put_value(&n, "deny", encode_rules(&s->access, 1));
     put_value(&n, "hostPorts", encode_host_ports(&s->access));

@@ -555,6 +555,7 @@ static const struct list_key {
     {"hostPorts", spec_add_host_port, true}, {"dns", spec_add_dns, false},
     {"extraHosts", spec_add_host, false},    {"capDrop", spec_add_cap_drop, false},
     {"groups", spec_add_group, true},        {"aliases", spec_add_net_alias, false},
+    {"links", spec_add_net_link, false},
 };
 
 static int d_list(json_t *value, const struct jfield *field, void *dst, const struct jpath *path,
@@ -636,12 +637,61 @@ static int d_net_name(json_t *value, const struct jfield *field, void *dst,
     return network_word(value, dst, "", path, err);
 }
 
+/* An element of network.more: {"name": …, "aliases": […]}. */
+static int d_one_more(json_t *value, struct spec_decoding *d, const struct jpath *path,
+                      struct err *err)
+{
+    const json_t *name = json_object_get(value, "name"), *list = json_object_get(value, "aliases");
+    const char *aliases[SPEC_ALIASES_MAX + 2] = {NULL};
+    const json_t *element;
+    struct err why = ERR_NONE;
+    size_t i;
+    int r;
+
+    if (!json_is_object(value) || !json_is_string(name) ||
+        (list != NULL && !json_is_null(list) && !json_is_array(list)) ||
+        json_object_size(value) != 1U + (list != NULL))
+        return type_error(err, path, "an object with name and aliases");
+    json_array_foreach(list, i, element) {
+        if (!json_is_string(element))
+            return type_error(err, path, "an object whose aliases are strings");
+        if (i <= SPEC_ALIASES_MAX) /* with one too many it is refused */
+            aliases[i] = json_string_value(element);
+    }
+    r = spec_add_net(d->spec, json_string_value(name), aliases, &why);
+    return r < 0 ? parser_error(err, r, path, &why) : 0;
+}
+
+static int d_more_nets(json_t *value, const struct jfield *field, void *dst,
+                       const struct jpath *path, struct err *err)
+{
+    struct spec_decoding *d = dst;
+    json_t *element;
+    size_t i;
+
+    (void)field;
+    if (!json_is_array(value))
+        return type_error(err, path, "an array");
+    if (d->spec->net_name == NULL && json_array_size(value) > 0)
+        return type_error(err, path, "beside a name");
+    json_array_foreach(value, i, element) {
+        const struct jpath here = {.up = path, .index = i};
+        int r = d_one_more(element, d, &here, err);
+
+        if (r < 0)
+            return r;
+    }
+    return 0;
+}
+
 /* clang-format off */
 static const struct jfield network_fields[] = {
     {.name = "mode",      .decode = d_mode,          .nullable = true},
     {.name = "container", .decode = d_net_container, .nullable = true},
     {.name = "name",      .decode = d_net_name,      .nullable = true},
     {.name = "aliases",   .decode = d_list,          .nullable = true},
+    {.name = "more",      .decode = d_more_nets,     .nullable = true},
+    {.name = "links",     .decode = d_list,          .nullable = true},
     {.name = "allow",     .decode = d_list,          .nullable = true},
     {.name = "deny",      .decode = d_list,          .nullable = true},
     {.name = "hostPorts", .decode = d_list,          .nullable = true},

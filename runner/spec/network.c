@@ -199,29 +199,53 @@ int spec_add_host(struct spec *s, const char *text, struct err *err)
     return 0;
 }
 
-int spec_add_net_alias(struct spec *s, const char *text, struct err *err)
+/* Appends a word without spaces. what: for the error when there are more than max. */
+static int words_add(char **list, const char *text, size_t max, const char *what, struct err *err)
 {
     auto_free char *all = NULL;
     size_t count = 1;
 
+    for (const char *p = *list; p != NULL && *p != '\0'; p++)
+        count += *p == ' ';
+    count += *list != NULL;
+    if (count > max)
+        return err_set(err, -E2BIG, "%s \"%.*s\": more than %zu", what, QUOTE_MAX, text, max);
+    if (*list == NULL)
+        return replace_string(list, text, err);
+    if (asprintf(&all, "%s %s", *list, text) < 0) {
+        all = NULL;
+        return err_errno(err, -ENOMEM, "%s", what);
+    }
+    return replace_string(list, all, err);
+}
+
+static int aliases_add(char **list, const char *text, struct err *err)
+{
     if (!is_host_name(text, strlen(text)))
         return err_set(err, -EINVAL,
                        "network-alias \"%.*s\": must be letters, digits, -, _ and ., and at most "
                        "%d bytes",
                        QUOTE_MAX, text, SPEC_HOST_NAME_MAX);
-    for (const char *p = s->net_aliases; p != NULL && *p != '\0'; p++)
-        count += *p == ' ';
-    count += s->net_aliases != NULL;
-    if (count > SPEC_ALIASES_MAX)
-        return err_set(err, -E2BIG, "network-alias \"%.*s\": more than %d", QUOTE_MAX, text,
-                       SPEC_ALIASES_MAX);
-    if (s->net_aliases == NULL)
-        return replace_string(&s->net_aliases, text, err);
-    if (asprintf(&all, "%s %s", s->net_aliases, text) < 0) {
-        all = NULL;
-        return err_errno(err, -ENOMEM, "network-alias");
-    }
-    return replace_string(&s->net_aliases, all, err);
+    return words_add(list, text, SPEC_ALIASES_MAX, "network-alias", err);
+}
+
+int spec_add_net_link(struct spec *s, const char *text, struct err *err)
+{
+    const char *alias = strchr(text, ':');
+    char name[SPEC_NAME_MAX + 1];
+
+    if (alias == NULL || (size_t)(alias - text) > SPEC_NAME_MAX ||
+        !is_host_name(alias + 1, strlen(alias + 1)))
+        return err_set(err, -EINVAL, "link \"%.*s\": must be NAME:ALIAS", QUOTE_MAX, text);
+    (void)snprintf(name, sizeof(name), "%.*s", (int)(alias - text), text);
+    if (!parse_is_name(name, SPEC_NAME_MAX))
+        return err_set(err, -EINVAL, "link \"%.*s\": must be NAME:ALIAS", QUOTE_MAX, text);
+    return words_add(&s->net_links, text, SPEC_LINKS_MAX, "link", err);
+}
+
+int spec_add_net_alias(struct spec *s, const char *text, struct err *err)
+{
+    return aliases_add(&s->net_aliases, text, err);
 }
 
 static bool has_word(const char *all, const char *word)
@@ -238,10 +262,104 @@ static bool has_word(const char *all, const char *word)
     return false;
 }
 
-int spec_net_names(const struct spec *s, char **ret, struct err *err)
+/* ---- several named networks ---- */
+
+void spec_net_done(struct spec_net *n)
 {
-    const char *aliases = s->net_aliases != NULL ? s->net_aliases : "";
-    const char *name = s->name != NULL ? s->name : "";
+    free(n->name);
+    free(n->aliases);
+    *n = (struct spec_net){.name = NULL};
+}
+
+const char *spec_net(const struct spec *s, size_t i, const char **ret_aliases)
+{
+    const char *aliases = NULL, *name = NULL;
+
+    if (i == 0) {
+        name = s->net_name;
+        aliases = s->net_aliases;
+    } else if (i <= s->more_net_count) {
+        name = s->more_nets[i - 1].name;
+        aliases = s->more_nets[i - 1].aliases;
+    }
+    if (ret_aliases != NULL)
+        *ret_aliases = aliases;
+    return name;
+}
+
+bool spec_has_net(const struct spec *s, const char *name)
+{
+    const char *own;
+
+    for (size_t i = 0; (own = spec_net(s, i, NULL)) != NULL; i++)
+        if (strcmp(own, name) == 0)
+            return true;
+    return false;
+}
+
+int spec_add_net(struct spec *s, const char *name, const char *const *aliases, struct err *err)
+{
+    struct spec_net n = {.name = NULL};
+    int r = check_reserved(name, err);
+
+    if (r == 0 && (!is_network_name(name) || strtab_value(net_mode_names, name) >= 0))
+        r = err_set(err, -EINVAL, "network \"%.*s\": must be the name of a network", QUOTE_MAX,
+                    name);
+    if (r == 0 && spec_has_net(s, name))
+        r = err_set(err, -EEXIST, "network \"%s\": it is there already", name);
+    if (r == 0 && s->more_net_count == SPEC_NETS_MORE_MAX)
+        r = err_set(err, -E2BIG, "network \"%s\": more than %d", name, SPEC_NETS_MORE_MAX + 1);
+    if (r == 0)
+        r = replace_string(&n.name, name, err);
+    for (; r == 0 && aliases != NULL && *aliases != NULL; aliases++)
+        r = aliases_add(&n.aliases, *aliases, err);
+    if (r < 0) {
+        spec_net_done(&n);
+        return r;
+    }
+    if (s->net_name == NULL) {
+        free(s->net_aliases);
+        s->net_name = n.name;
+        s->net_aliases = n.aliases;
+    } else {
+        s->more_nets[s->more_net_count++] = n;
+    }
+    return 0;
+}
+
+int spec_drop_net(struct spec *s, const char *name, struct err *err)
+{
+    size_t i = 0;
+
+    if (s->net_name != NULL && strcmp(s->net_name, name) == 0) {
+        free(s->net_name);
+        free(s->net_aliases);
+        s->net_name = s->net_aliases = NULL;
+        if (s->more_net_count == 0)
+            return 0;
+        s->net_name = take(s->more_nets[0].name); /* the next one is the first now */
+        s->net_aliases = take(s->more_nets[0].aliases);
+    } else {
+        while (i < s->more_net_count && strcmp(s->more_nets[i].name, name) != 0)
+            i++;
+        if (i == s->more_net_count)
+            return err_set(err, -ENOENT, "network \"%.*s\": it is not there", QUOTE_MAX, name);
+        spec_net_done(&s->more_nets[i]);
+    }
+    s->more_net_count--;
+    (void)memmove(&s->more_nets[i], &s->more_nets[i + 1],
+                  (s->more_net_count - i) * sizeof(s->more_nets[0]));
+    s->more_nets[s->more_net_count] = (struct spec_net){.name = NULL};
+    return 0;
+}
+
+int spec_net_names(const struct spec *s, size_t i, char **ret, struct err *err)
+{
+    const char *name = s->name != NULL ? s->name : "", *aliases;
+
+    (void)spec_net(s, i, &aliases);
+    if (aliases == NULL)
+        aliases = "";
 
     *ret = NULL;
     if (!is_host_name(name, strlen(name)) || has_word(aliases, name))
@@ -268,7 +386,9 @@ void spec_format_host(const struct extra_host *h, char text[SPEC_HOST_TEXT_MAX])
 
 int spec_validate_network(const struct spec *s, struct err *err)
 {
-    if (s->net_aliases != NULL && s->net_name == NULL)
+    if (s->net_links != NULL && s->net_name == NULL)
+        return err_set(err, -EINVAL, "network.links: only in a network that has a name");
+    if ((s->net_aliases != NULL || s->more_net_count > 0) && s->net_name == NULL)
         return err_set(err, -EINVAL, "network.aliases: only in a network that has a name");
     if (s->net_container == NULL)
         return 0;

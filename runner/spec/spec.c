@@ -75,6 +75,9 @@ void spec_free(struct spec *s)
     free(s->net_container);
     free(s->net_name);
     free(s->net_aliases);
+    free(s->net_links);
+    for (size_t i = 0; i < s->more_net_count; i++)
+        spec_net_done(&s->more_nets[i]);
     egress_free(s->egress);
     free(s);
 }

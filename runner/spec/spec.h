@@ -70,6 +70,8 @@ enum {
     SPEC_HOSTS_MAX = 16,     /* limit of the launcher */
     SPEC_HOST_NAME_MAX = 63, /* bytes */
     SPEC_ALIASES_MAX = 8,    /* names of a sandbox in a named network */
+    SPEC_LINKS_MAX = 32,
+    SPEC_NETS_MORE_MAX = 7, /* named networks beside the first */
     SPEC_HOST_TEXT_MAX = SPEC_HOST_NAME_MAX + 1 + NET_ADDR_TEXT_MAX,
 };
 struct extra_host {
@@ -84,6 +86,12 @@ struct health_check {
     bool shell;  /* test is one text for the image's shell */
     int64_t interval_ms, timeout_ms, start_period_ms, start_interval_ms; /* LIMIT_UNSET = not set */
     int64_t retries;                                                     /* LIMIT_UNSET = not set */
+};
+
+/* A named network. */
+struct spec_net {
+    char *name;    /* owned */
+    char *aliases; /* owned; additional names there, separated by spaces; or NULL */
 };
 
 struct spec {
@@ -123,6 +131,10 @@ struct spec {
     char *net_container; /* owned; name or id of the sandbox to share a net namespace with; NULL */
     char *net_name;      /* owned; the named network to join, or NULL */
     char *net_aliases;   /* owned; additional names there, separated by spaces; or NULL */
+    struct spec_net more_nets[SPEC_NETS_MORE_MAX]; /* named networks beside net_name */
+    size_t more_net_count;
+    char *net_links; /* owned; "NAME:ALIAS", separated by spaces: other names that it knows members
+                        of its networks by; or NULL */
     struct net_access access;         /* exceptions from the mode */
     struct net_addr dns[NET_DNS_MAX]; /* name servers instead of the host's */
     size_t dns_count;
@@ -232,12 +244,23 @@ int spec_add_ulimit(struct spec *s, const char *text, struct err *err); /* nofil
 int spec_set_network(struct spec *s, const char *text, struct err *err);
 /* Adds a name for the sandbox in the named network. */
 int spec_add_net_alias(struct spec *s, const char *text, struct err *err);
+/* Returns the name of the sandbox's named network number i, borrowed, or NULL: it has fewer. Its
+ * aliases in *ret_aliases (may be NULL): borrowed, or NULL. */
+void spec_net_done(struct spec_net *n);
+const char *spec_net(const struct spec *s, size_t i, const char **ret_aliases);
+bool spec_has_net(const struct spec *s, const char *name);
+/* Adds a named network. -EEXIST: it is there; -E2BIG. aliases: NULL-terminated; or NULL. */
+int spec_add_net(struct spec *s, const char *name, const char *const *aliases, struct err *err);
+/* Takes a named network away. -ENOENT. */
+int spec_drop_net(struct spec *s, const char *name, struct err *err);
+/* Adds "NAME:ALIAS": this sandbox alone knows the member NAME as ALIAS, too. */
+int spec_add_net_link(struct spec *s, const char *text, struct err *err);
 /*
- * Returns all names of the sandbox in the network besides its host name, separated by spaces: the
- * aliases, and the sandbox's name if it is a valid host name. Caller frees; *ret is NULL if there
- * are none.
+ * Returns all names of the sandbox in its network number i besides its host name, separated by
+ * spaces: the sandbox's name if it is a valid host name, and the aliases. Caller frees; *ret is
+ * NULL if there are none.
  */
-int spec_net_names(const struct spec *s, char **ret, struct err *err);
+int spec_net_names(const struct spec *s, size_t i, char **ret, struct err *err);
 /* CIDR with or without ports: policy/net-rule.h */
 int spec_add_allow_net(struct spec *s, const char *text, struct err *err);
 int spec_add_deny_net(struct spec *s, const char *text, struct err *err);

@@ -82,6 +82,38 @@ TEST(questions_that_are_none)
     CHECK_STR(q.name, "");
 }
 
+/* Reverse look-ups of IPv4 addresses, and names that only look like one. */
+TEST(dns_reverse_names)
+{
+    static const char *const bad[] = {
+        "1.0.0.in-addr.arpa",       "256.0.0.10.in-addr.arpa",
+        "1.0.0.10.in-addr.arp",     "x.0.0.10.in-addr.arpa",
+        "1.1.0.0.10.in-addr.arpa",  "1.0.0.10.in-addr.arpa.x",
+        "0001.0.0.10.in-addr.arpa", "",
+    };
+    struct dns_question q = {.name = "7.0.168.192.in-addr.arpa", .type = DNS_TYPE_PTR};
+    auto_buf struct buf b = BUF_INIT(DNS_MESSAGE_MAX);
+    static const char wire[] = "\1"
+                               "7\1"
+                               "0\3"
+                               "168\3"
+                               "192\7in-addr\4arpa";
+    struct net_addr a;
+
+    CHECK(dns_question_address4(&q, &a) && a.family == 4);
+    CHECK(a.bytes[0] == 192 && a.bytes[1] == 168 && a.bytes[2] == 0 && a.bytes[3] == 7);
+    for (size_t i = 0; i < sizeof(bad) / sizeof(bad[0]); i++) {
+        (void)snprintf(q.name, sizeof(q.name), "%s", bad[i]);
+        CHECK(!dns_question_address4(&q, &a));
+    }
+    (void)memcpy(q.wire, wire, sizeof(wire));
+    q.wire_len = sizeof(wire);
+    CHECK_INT(dns_answer_name(&q, "web", 5, &b), 0);
+    CHECK(b.len > 5 && memcmp(b.data + b.len - 5, "\3web", 5) == 0);
+    b.len = 0;
+    CHECK(dns_answer_name(&q, "..", 5, &b) < 0); /* no name */
+}
+
 TEST(dns_answers_are_parsed)
 {
     const struct net_addr a[2] = {{.family = 4, .bytes = {192, 0, 2, 1}},

@@ -36,7 +36,7 @@ static const char *const tag_names[TAG_MAX] = {
     TAG_NAME(TAG_EGRESS), TAG_NAME(TAG_HANDLER), TAG_NAME(TAG_INDEX), TAG_NAME(TAG_MARK),
     TAG_NAME(TAG_IMAGE_LAYER), TAG_NAME(TAG_WORKER), TAG_NAME(TAG_SANDBOX), TAG_NAME(TAG_BYTES),
     TAG_NAME(TAG_NAMED_VOLUME), TAG_NAME(TAG_VOLUME_NAME), TAG_NAME(TAG_META), TAG_NAME(TAG_DISK),
-    TAG_NAME(TAG_COUNT), TAG_NAME(TAG_NET_ALIASES),
+    TAG_NAME(TAG_COUNT), TAG_NAME(TAG_NET_ALIASES), TAG_NAME(TAG_NET_MORE),
 };
 /* clang-format on */
 
@@ -279,6 +279,40 @@ static void check_sockets(struct golden *g)
     CHECK(q.index == 2 && q.udp);
 }
 
+static void check_networks(struct golden *g)
+{
+    auto_buf struct buf b = BUF_INIT(LAUNCH_SIZE_MAX), c = BUF_INIT(LAUNCH_SIZE_MAX),
+                        d = BUF_INIT(LAUNCH_SIZE_MAX);
+    struct launch_request q;
+
+    launch_begin(&b, LAUNCH_NETWORKS);
+    launch_put_string(&b, TAG_ID, "a-1");
+    launch_put_number(&b, TAG_NET, LAUNCH_NET_LINK | LAUNCH_NET_INTERNET);
+    launch_put_string(&b, TAG_NET_NAME, "net-1");
+    launch_put_net(&b, &(struct launch_net){.name = "net.2", .aliases = "db Cache.x"});
+    launch_put_net(&b, &(struct launch_net){.name = "net_3", .aliases = ""});
+    CHECK_INT(launch_end(&b), 0);
+    check_request(g, "networks", &b, &q);
+    CHECK_INT(q.net_more_count, 2);
+    CHECK_STR(q.net_more[0].name, "net.2");
+    CHECK_STR(q.net_more[0].aliases, "db Cache.x");
+    CHECK_STR(q.net_more[1].name, "net_3");
+    CHECK_STR(q.net_more[1].aliases, "");
+
+    launch_begin(&c, LAUNCH_NAMES);
+    launch_put_string(&c, TAG_ID, "a-1");
+    CHECK_INT(launch_end(&c), 0);
+    check_request(g, "names", &c, &q);
+
+    launch_begin(&d, LAUNCH_ASK);
+    launch_put_string(&d, TAG_ID, "a-1");
+    launch_put_number(&d, TAG_INDEX, 1);
+    launch_put_number(&d, TAG_UDP, 1);
+    CHECK_INT(launch_end(&d), 0);
+    check_request(g, "ask", &d, &q);
+    CHECK(q.index == 1 && q.udp);
+}
+
 static void check_egress(struct golden *g)
 {
     auto_buf struct buf b = BUF_INIT(LAUNCH_SIZE_MAX), c = BUF_INIT(LAUNCH_SIZE_MAX);
@@ -376,6 +410,7 @@ TEST(requests)
     check_starts(g);
     check_plain(g);
     check_sockets(g);
+    check_networks(g);
     check_egress(g);
     check_layers(g);
     check_volumes(g);

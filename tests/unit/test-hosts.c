@@ -51,7 +51,7 @@ static unsigned told(struct launcher *l)
     ssize_t n;
 
     (void)dup2(log, STDERR_FILENO);
-    network_tell_group(l, GROUP);
+    network_tell_all(l, &(struct net_setup){.group = GROUP});
     (void)dup2(stderr_fd, STDERR_FILENO);
     (void)close(stderr_fd);
     n = pread(log, text, sizeof(text) - 1, 0);
@@ -101,6 +101,35 @@ TEST(more_members_than_a_file_holds)
     for (; count < 1000; count++)
         (void)member(l, count);
     CHECK_INT(told(l), 1);
+    while (l->sandboxes != NULL)
+        drop_newest(l);
+    free(l);
+}
+
+/* A member of two networks shows its names to each only as far as they share it. */
+TEST(names_of_the_networks_of_both)
+{
+    static char text[TEXT_MAX];
+    struct launcher *l = calloc(1, sizeof(*l));
+    struct launch_sandbox *in_both = member(l, 0), *in_one = member(l, 1), *in_other = member(l, 2);
+
+    in_one->net->group = GROUP + 1;
+    in_both->net->more_count = 1;
+    in_both->net->more[0] = GROUP + 1;
+    in_both->more_aliases = calloc(NET_MORE_MAX, sizeof(*in_both->more_aliases));
+    (void)snprintf(in_both->aliases, sizeof(in_both->aliases), "own first");
+    (void)snprintf(in_both->more_aliases[0], sizeof(in_both->more_aliases[0]), "own second");
+    network_tell_all(l, in_both->net);
+
+    text_of(in_one, text);
+    CHECK(strstr(text, "\town second 0") != NULL); /* its name goes first: for reverse look-ups */
+    CHECK(strstr(text, "first") == NULL);
+    text_of(in_other, text);
+    CHECK(strstr(text, "\town first 0") != NULL && strstr(text, "second") == NULL);
+    CHECK(strstr(text, in_one->hostname) == NULL); /* they share none */
+    text_of(in_both, text);
+    CHECK(strstr(text, in_one->hostname) != NULL && strstr(text, in_other->hostname) != NULL);
+    CHECK(strstr(text, " own first own second\n") != NULL); /* behind its host name */
     while (l->sandboxes != NULL)
         drop_newest(l);
     free(l);

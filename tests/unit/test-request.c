@@ -669,6 +669,58 @@ TEST(tables_of_egress)
     }
 }
 
+/* Further networks of a start, and of a change. */
+TEST(several_networks)
+{
+    static const struct {
+        const char *name, *data;
+        size_t len;
+        const char *msg;
+        int code;
+    } rows[] = {
+        {"a", "b\0x y", 6, NULL, 0},
+        {"a", "b\0", 3, NULL, 0},
+        {"a", "a\0", 3, "request: network a twice", -EINVAL},
+        {"a", "b\0x", 3, "request: record net_more: Protocol error", -EPROTO},
+        {"a", "bcd", 4, "request: record net_more: Protocol error", -EPROTO},
+        {"a", "\0x", 3, "request: record net_more: Invalid argument", -EINVAL},
+        {"a", "B\0x", 4, "request: record net_more: Invalid argument", -EINVAL},
+        {"a", "b\0x  y", 7, "request: record net_more: Invalid argument", -EINVAL},
+        {"a", "b\0x\ny", 6, "request: record net_more: Invalid argument", -EINVAL},
+        {"a", "b\0x\0y", 6, "request: record net_more: Protocol error", -EPROTO},
+        {NULL, "b\0", 3, "request: names, and no network to have them in", -EINVAL},
+    };
+    auto_buf struct buf many = BUF_INIT(LAUNCH_SIZE_MAX);
+
+    for (size_t i = 0; i < sizeof(rows) / sizeof(rows[0]); i++) {
+        auto_buf struct buf b = BUF_INIT(LAUNCH_SIZE_MAX);
+        struct launch_request q;
+        struct err err = ERR_NONE;
+
+        launch_begin(&b, LAUNCH_NETWORKS);
+        launch_put_string(&b, TAG_ID, "x");
+        launch_put_number(&b, TAG_NET, LAUNCH_NET_LINK);
+        if (rows[i].name != NULL)
+            launch_put_string(&b, TAG_NET_NAME, rows[i].name);
+        launch_put(&b, TAG_NET_MORE, 0, rows[i].data, rows[i].len);
+        CHECK_INT(launch_end(&b), 0);
+        CHECK_INT(launch_decode(b.data, b.len, &q, &err), rows[i].code);
+        if (rows[i].msg != NULL)
+            CHECK_STR(err.msg, rows[i].msg);
+    }
+    launch_begin(&many, LAUNCH_NETWORKS);
+    launch_put_string(&many, TAG_ID, "x");
+    launch_put_number(&many, TAG_NET, LAUNCH_NET_LINK);
+    launch_put_string(&many, TAG_NET_NAME, "first");
+    for (int i = 0; i <= NET_MORE_MAX; i++) {
+        const char name[] = {(char)('a' + i), '\0'};
+
+        launch_put_net(&many, &(struct launch_net){.name = name, .aliases = ""});
+    }
+    CHECK_INT(launch_end(&many), 0);
+    CHECK_REFUSED(&many, -E2BIG, "request: record net_more: Argument list too long");
+}
+
 TEST(networks_that_make_no_sense)
 {
     static const struct {

@@ -560,6 +560,41 @@ TEST(counts_are_bounded)
 
 /* By what the members of a network find one: its name, where that can be one of a host, and its
  * aliases, each once. */
+TEST(several_networks)
+{
+    auto_ptr(spec_free) struct spec *s = spec_new();
+    const char *const two[] = {"x", "y", NULL};
+    const char *aliases = NULL;
+    struct err err = ERR_NONE;
+
+    CHECK_INT(spec_drop_net(s, "a", &err), -ENOENT);
+    CHECK_INT(spec_add_net(s, "a", NULL, &err), 0);
+    CHECK_INT(spec_add_net(s, "b", two, &err), 0);
+    CHECK_INT(spec_add_net(s, "c", NULL, &err), 0);
+    CHECK_INT(spec_add_net(s, "b", NULL, &err), -EEXIST);
+    CHECK_INT(spec_add_net(s, "none", NULL, &err), -EINVAL);
+    CHECK_INT(spec_add_net(s, "host", NULL, &err), -EPERM);
+    CHECK_INT(spec_add_net(s, "No", NULL, &err), -EINVAL);
+    CHECK_STR(spec_net(s, 1, &aliases), "b");
+    CHECK_STR(aliases, "x y");
+    CHECK(spec_net(s, 3, NULL) == NULL && spec_has_net(s, "c") && !spec_has_net(s, "d"));
+    CHECK_INT(spec_drop_net(s, "a", &err), 0); /* the next one is the first */
+    CHECK_STR(spec_net(s, 0, &aliases), "b");
+    CHECK_STR(aliases, "x y");
+    CHECK_STR(spec_net(s, 1, &aliases), "c");
+    CHECK(aliases == NULL);
+    for (char name[] = "d"; spec_net(s, SPEC_NETS_MORE_MAX, NULL) == NULL; name[0]++)
+        CHECK_INT(spec_add_net(s, name, NULL, &err), 0);
+    CHECK_INT(spec_add_net(s, "z", NULL, &err), -E2BIG);
+    while (s->net_name != NULL)
+        CHECK_INT(spec_drop_net(s, s->net_name, &err), 0);
+    CHECK_INT(s->more_net_count, 0);
+    CHECK_INT(spec_add_net_link(s, "a:b", &err), 0);
+    CHECK_INT(spec_add_net_link(s, "a", &err), -EINVAL);
+    CHECK_INT(spec_add_net_link(s, "a:b c", &err), -EINVAL);
+    CHECK_INT(spec_add_net_link(s, ":b", &err), -EINVAL);
+}
+
 TEST(names_in_a_network)
 {
     static const struct {
@@ -585,7 +620,7 @@ TEST(names_in_a_network)
         s->name = rows[i].name != NULL ? strdup(rows[i].name) : NULL;
         for (size_t k = 0; k < 3 && rows[i].aliases[k] != NULL; k++)
             CHECK_INT(spec_add_net_alias(s, rows[i].aliases[k], NULL), 0);
-        CHECK_INT(spec_net_names(s, &names, NULL), 0);
+        CHECK_INT(spec_net_names(s, 0, &names, NULL), 0);
         CHECK_STR(names != NULL ? names : "none", rows[i].want != NULL ? rows[i].want : "none");
     }
 }

@@ -243,11 +243,54 @@ json_t *docker_kept(const struct spec *spec)
 
 const char *docker_network(const struct spec *spec)
 {
+    const char *first = docker_network_at(spec, 0);
+
+    return first != NULL ? first : "";
+}
+
+bool docker_is_made_here(const struct spec *spec)
+{
+    const size_t n = sizeof(DOCKER_LABEL) - 1;
+
+    for (char **l = spec != NULL ? spec->labels : NULL; l != NULL && *l != NULL; l++)
+        if (strncmp(*l, DOCKER_LABEL, n) == 0 && (*l)[n] == '=')
+            return true;
+    return false;
+}
+
+static bool kept_says(const struct spec *spec, const char *key)
+{
+    auto_ptr(json_decref) json_t *kept = docker_kept(spec);
+
+    return json_is_true(json_object_get(kept, key));
+}
+
+/* The label says what the spec cannot: that a member of named networks is in "bridge" beside them,
+ * or that a container has been taken out of its last network. */
+const char *docker_network_at(const struct spec *spec, size_t i)
+{
+    const char *name;
+
     if (spec == NULL || spec->net_container != NULL)
-        return "";
+        return NULL;
+    name = spec_net(spec, i, NULL);
+    if (name != NULL)
+        return name;
     if (spec->net_name != NULL)
-        return spec->net_name;
+        return i == spec->more_net_count + 1 && kept_says(spec, "bridge") ? "bridge" : NULL;
+    if (i > 0 || (spec->network == NET_NONE && kept_says(spec, "detached")))
+        return NULL;
     return spec->network == NET_NONE ? "none" : "bridge";
+}
+
+bool docker_is_in_network(const struct spec *spec, const char *name)
+{
+    const char *own;
+
+    for (size_t i = 0; (own = docker_network_at(spec, i)) != NULL; i++)
+        if (strcmp(own, name) == 0)
+            return true;
+    return false;
 }
 
 /* ---- JSON and text ---- */

@@ -67,6 +67,11 @@ json_t *docker_kept(const struct spec *spec);
 /* Returns its network in Docker's words: a name, "bridge" or "none"; "" for another container's
  * network. */
 const char *docker_network(const struct spec *spec);
+/* Returns its network number i in Docker's words, borrowed; NULL: it has fewer. */
+const char *docker_network_at(const struct spec *spec, size_t i);
+bool docker_is_in_network(const struct spec *spec, const char *name);
+/* True for a container that Docker's API has created. */
+bool docker_is_made_here(const struct spec *spec);
 
 /* ---- JSON and text ---- */
 

@@ -272,10 +272,10 @@ static const char *network_mode(const struct spec *spec, json_t *kept)
 
 /* Includes the short id, by which members resolve the container. docker compose 1 disconnects
  * and reconnects a container without it. */
-static json_t *encode_aliases(const struct sandbox *s, const struct spec *spec)
+static json_t *encode_aliases(const struct sandbox *s, const struct spec *spec, size_t i)
 {
-    const char *words = spec != NULL ? spec->net_aliases : NULL;
-    const bool found = spec != NULL && spec->net_name != NULL && spec->console;
+    const char *words = NULL;
+    const bool found = spec != NULL && spec_net(spec, i, &words) != NULL && spec->console;
     json_t *list = words != NULL || found ? json_array() : json_null();
 
     for (const char *p = words != NULL ? words : ""; *p != '\0';) {
@@ -289,7 +289,8 @@ static json_t *encode_aliases(const struct sandbox *s, const struct spec *spec)
     return list;
 }
 
-static json_t *encode_endpoint(const char *network, const struct sandbox *s,
+/* i: the network's number, as of docker_network_at. */
+static json_t *encode_endpoint(const char *network, size_t i, const struct sandbox *s,
                                const struct net_place *net)
 {
     char id[DOCKER_ID_LEN + 1];
@@ -299,7 +300,7 @@ static json_t *encode_endpoint(const char *network, const struct sandbox *s,
     address_text(net != NULL ? &net->gateway4 : NULL, gateway);
     docker_network_id(network, id);
     return json_pack("{s:n, s:n, s:o, s:s, s:s, s:s, s:s, s:i, s:s, s:s, s:i, s:n, s:n}",
-                     "IPAMConfig", "Links", "Aliases", encode_aliases(s, sandbox_spec(s)),
+                     "IPAMConfig", "Links", "Aliases", encode_aliases(s, sandbox_spec(s), i),
                      "NetworkID", id, "EndpointID", "", "Gateway", gateway, "IPAddress", ip,
                      "IPPrefixLen", 0, "IPv6Gateway", "", "GlobalIPv6Address", "",
                      "GlobalIPv6PrefixLen", 0, "DriverOpts", "DNSNames");
@@ -309,14 +310,16 @@ static json_t *encode_networks(const struct sandbox *s, json_t *kept)
 {
     const struct spec *spec = sandbox_spec(s);
     const char *mode = network_mode(spec, kept);
+    json_t *object = json_object();
     struct sandbox_info f;
 
     sandbox_get_info(s, &f);
     if (strncmp(mode, "container:", 10) == 0)
-        return json_object();
+        return object;
     /* the name, even if create used its id */
-    mode = docker_network(spec);
-    return json_pack("{s:o}", mode, encode_endpoint(mode, s, f.net));
+    for (size_t i = 0; (mode = docker_network_at(spec, i)) != NULL; i++)
+        (void)docker_put(object, mode, encode_endpoint(mode, i, s, f.net));
+    return object;
 }
 
 static json_t *encode_network_settings(const struct sandbox *s, json_t *kept)
@@ -427,6 +430,7 @@ static json_t *encode_host_config(const struct spec *spec, json_t *kept)
                         "CgroupnsMode", "private", "CapAdd", kept_or_null(kept, "capAdd"),
                         "CapDrop", kept_or_null(kept, "capDrop"), "Devices", "Init",
                         (int)spec->init, "ConsoleSize", 0, 0));
+    (void)docker_put(root, "Links", kept_or_null(kept, "links"));
     return root;
 }
 

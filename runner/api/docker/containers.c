@@ -11,6 +11,7 @@
 #include "api/docker/common.h"
 #include "api/docker/exec.h"
 #include "api/docker/filters.h"
+#include "api/docker/networks.h"
 #include "base/auto.h"
 #include "base/err.h"
 #include "http/reply.h"
@@ -135,6 +136,21 @@ static int matches_order(struct http_request *req, const struct sandbox *s, cons
     return 1;
 }
 
+static bool matches_network(const struct spec *spec, const struct filters *f)
+{
+    char id[DOCKER_ID_LEN + 1];
+    const char *name;
+
+    if (filters_get(f, "network", 0) == NULL)
+        return true;
+    for (size_t i = 0; (name = docker_network_at(spec, i)) != NULL; i++) {
+        docker_network_id(name, id);
+        if (filters_match(f, "network", name) || filters_match_prefix(f, "network", id))
+            return true;
+    }
+    return false;
+}
+
 static bool container_matches(const struct sandbox *s, const struct filters *f)
 {
     const struct spec *spec = sandbox_spec(s);
@@ -145,8 +161,7 @@ static bool container_matches(const struct sandbox *s, const struct filters *f)
            filters_match(f, "status", docker_status(s)) &&
            filters_match(f, "health", docker_health(s)) &&
            filters_match_labels(f, spec != NULL ? spec->labels : NULL) && matches_exited(s, f) &&
-           matches_ancestor(s, f) && matches_volume(spec, f) &&
-           filters_match(f, "network", docker_network(spec));
+           matches_ancestor(s, f) && matches_volume(spec, f) && matches_network(spec, f);
 }
 
 /* Collects containers, newest first, like Docker. */

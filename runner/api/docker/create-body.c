@@ -366,30 +366,39 @@ static int t_dns(json_t *value, const struct body_field *field, void *dst, const
     return r;
 }
 
-/* Network endpoints: at most one, with aliases; other settings are not supported. */
-static int t_endpoints(json_t *value, const struct body_field *field, void *dst, const char *path,
-                       struct err *err)
+/* "NAME", "NAME:ALIAS", or as inspect shows it, "/NAME:/OWN/ALIAS". */
+static int t_links(json_t *value, const struct body_field *field, void *dst, const char *path,
+                   struct err *err)
 {
-    const char *name, *key;
-    json_t *endpoint, *element;
-
     struct create_body *out = ((struct making *)dst)->out;
 
     (void)field;
-    if (!json_is_object(value) || json_object_size(value) > 1)
-        return body_fail(err, -EOPNOTSUPP, path, "a container is in one network");
+    if (create_check_strings(value, path, err) < 0)
+        return err->code;
+    out->links = value;
+    return docker_put(out->kept, "links", json_incref(value)) ? 0 : create_no_memory(err);
+}
+
+/* The members of EndpointsConfig are checked by create_endpoint_check. */
+static int t_endpoints(json_t *value, const struct body_field *field, void *dst, const char *path,
+                       struct err *err)
+{
+    struct create_body *out = ((struct making *)dst)->out;
+    const char *name;
+    struct create_endpoint parts;
+    json_t *endpoint;
+    int r = 0;
+
+    (void)field;
+    if (!json_is_object(value) || json_object_size(value) > 1 + SPEC_NETS_MORE_MAX + 1)
+        return body_fail(err, -EINVAL, path, "must be an object of at most %d networks",
+                         1 + SPEC_NETS_MORE_MAX);
     json_object_foreach(value, name, endpoint) {
-        out->endpoint = name;
-        json_object_foreach(endpoint, key, element) {
-            if (body_is_empty(element) || strcmp(key, "GwPriority") == 0)
-                continue; /* only chooses among several networks */
-            if (strcmp(key, "Aliases") != 0)
-                return body_fail(err, -EOPNOTSUPP, path, "%.64s.%.32s is not supported", name, key);
-            if (create_check_strings(element, path, err) < 0)
-                return err->code;
-            out->aliases = element;
-        }
+        r = create_endpoint_check(name, endpoint, &parts, err);
+        if (r < 0)
+            return r;
     }
+    out->endpoints = value;
     return 0;
 }
 
@@ -480,7 +489,7 @@ static const struct body_field host_fields[] = {
     NOT_HERE("OomScoreAdj"),
     NOT_HERE("DnsOptions"),
     NOT_HERE("DnsSearch"),
-    NOT_HERE("Links"),
+    {.name = "Links",          .take = t_links},
     NOT_HERE("StorageOpt"),
     {.name = "Annotations",    .code = -EOPNOTSUPP, .why = "is not supported", .loose = true},
     {0},

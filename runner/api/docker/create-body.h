@@ -13,23 +13,23 @@ struct err;
 enum { CREATE_WARNINGS_MAX = 4 };
 
 struct create_body {
-    json_t *spec;         /* owned: like POST /v1/sandboxes takes it, without the image's part */
-    json_t *kept;         /* owned: shown by inspect, but not part of the spec */
-    const char *image;    /* borrowed from the tree; NULL = none */
-    json_t *exposed;      /* borrowed: ExposedPorts, or NULL */
-    bool publish_all;     /* publish all exposed ports, including the image's */
-    json_t *unset;        /* owned array: variables that must not be set; or NULL */
-    json_t *entrypoint;   /* owned array, or NULL: not given */
-    json_t *cmd;          /* owned array, or NULL */
-    bool host_pid;        /* PidMode "host" */
-    bool has_network;     /* NetworkMode is not the default */
-    const char *joins;    /* borrowed: the container of NetworkMode "container:…"; NULL */
-    const char *network;  /* borrowed: the network name of NetworkMode; NULL */
-    const char *endpoint; /* borrowed: the network of NetworkingConfig; NULL */
-    json_t *aliases;      /* borrowed: its aliases in that network; or NULL */
-    const char *policy;   /* borrowed: SecurityOpt "rind-policy=…"; NULL */
-    bool adds_net_admin;  /* CapAdd NET_ADMIN: selects another policy, except for a built-in
-                           * sidecar */
+    json_t *spec;        /* owned: like POST /v1/sandboxes takes it, without the image's part */
+    json_t *kept;        /* owned: shown by inspect, but not part of the spec */
+    const char *image;   /* borrowed from the tree; NULL = none */
+    json_t *exposed;     /* borrowed: ExposedPorts, or NULL */
+    bool publish_all;    /* publish all exposed ports, including the image's */
+    json_t *unset;       /* owned array: variables that must not be set; or NULL */
+    json_t *entrypoint;  /* owned array, or NULL: not given */
+    json_t *cmd;         /* owned array, or NULL */
+    bool host_pid;       /* PidMode "host" */
+    bool has_network;    /* NetworkMode is not the default */
+    const char *joins;   /* borrowed: the container of NetworkMode "container:…"; NULL */
+    const char *network; /* borrowed: the network name of NetworkMode; NULL */
+    json_t *links;       /* borrowed: HostConfig.Links, strings; or NULL */
+    json_t *endpoints;   /* borrowed: NetworkingConfig.EndpointsConfig, checked; or NULL */
+    const char *policy;  /* borrowed: SecurityOpt "rind-policy=…"; NULL */
+    bool adds_net_admin; /* CapAdd NET_ADMIN: selects another policy, except for a built-in
+                          * sidecar */
     const char *warnings[CREATE_WARNINGS_MAX];
     unsigned warning_count;
 };
@@ -43,6 +43,13 @@ extern const struct body_field create_body_fields[];
 /* For the bodies of other calls: keys that only creation supports are refused by name. */
 extern const struct body_elsewhere create_body_elsewhere[];
 void create_body_done(struct create_body *b);
+/* Checks one network's endpoint (may be NULL), of a creation or of a connect. ret: arrays of
+ * strings, borrowed, or NULL. -EOPNOTSUPP: it has settings that cannot be had. */
+struct create_endpoint {
+    json_t *aliases, *links;
+};
+int create_endpoint_check(const char *network, json_t *endpoint, struct create_endpoint *ret,
+                          struct err *err);
 /* Checks CapAdd when the policy's capabilities are known. -EPERM for one that the policy lacks,
  * except NET_ADMIN, which create.c checks. */
 int create_check_caps(const struct create_body *b, const char *policy, uint64_t had,

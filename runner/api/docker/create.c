@@ -154,73 +154,196 @@ static int creating_join_network(struct creating *c, struct err *err)
     return 0;
 }
 
-/* Finds the network that NetworkMode or NetworkingConfig names; "" if it is none with members.
- * -EOPNOTSUPP if they name two. */
-static int creating_find_network(struct creating *c, char ret[DOCKER_NAME_MAX + 1], struct err *err)
+/* A network that is named by NetworkMode or NetworkingConfig, by its name. As in Docker one that is
+ * not there is no error before the start. */
+static int creating_find_network(const struct creating *c, const char *text,
+                                 char ret[DOCKER_NAME_MAX + 1], struct err *err)
 {
-    char other[DOCKER_NAME_MAX + 1] = "";
-    const char *endpoint = c->body.endpoint;
-    int r = 0;
+    auto_ptr(spec_free) struct spec *scratch = spec_new();
+    int r = docker_network_find(c->req, text, ret, err);
 
-    ret[0] = '\0';
-    if (c->body.network != NULL)
-        r = docker_network_find(c->req, c->body.network, ret, err);
-    if (r < 0 || endpoint == NULL || endpoint[0] == '\0' || c->body.joins != NULL)
+    if (r != -ENOENT)
         return r;
-    r = docker_network_find(c->req, endpoint, other, err);
-    if (r < 0)
-        return r;
-    if (strcmp(other, "bridge") == 0 || strcmp(other, "none") == 0)
-        other[0] = '\0';
-    if (ret[0] != '\0' && strcmp(ret, other) != 0)
-        return err_set(err, -EOPNOTSUPP,
-                       "NetworkingConfig.EndpointsConfig: a container is in one network, and "
-                       "NetworkMode names another one");
-    (void)memcpy(ret, other, sizeof(other));
+    /* 404 would mean a missing image: clients would pull that. */
+    if (scratch == NULL || spec_add_net(scratch, text, NULL, NULL) < 0)
+        return err_set(err, -EINVAL, "network %.128s not found", text);
+    (void)snprintf(ret, DOCKER_NAME_MAX + 1, "%s", text);
     return 0;
 }
 
-/* Returns the request's aliases and the container's name. */
-static json_t *creating_aliases(const struct creating *c)
+/* The first network of a spec has keys of its own; the others are in "more". The aliases are the
+ * container's name and those of the request. */
+static int creating_add_network(const struct creating *c, json_t *network, const char *name,
+                                json_t *aliases, struct err *err)
 {
-    json_t *list = json_array(), *alias;
+    json_t *list = json_array(), *more, *one, *alias;
     size_t i;
 
     if (c->name[0] != '\0' && strlen(c->name) <= SPEC_HOST_NAME_MAX)
         (void)json_array_append_new(list, json_string(c->name));
-    json_array_foreach(c->body.aliases, i, alias)
+    json_array_foreach(aliases, i, alias)
         if (strcmp(json_string_value(alias), c->name) != 0)
             (void)json_array_append(list, alias);
-    return list;
+    if (json_object_get(network, "name") == NULL) {
+        (void)json_object_set_new(network, "name", json_string(name));
+        return json_object_set_new(network, "aliases", list) < 0
+                   ? err_errno(err, -ENOMEM, "a request")
+                   : 0;
+    }
+    more = json_object_get(network, "more");
+    if (more == NULL && json_object_set_new(network, "more", json_array()) == 0)
+        more = json_object_get(network, "more");
+    one = json_pack("{s:s, s:o}", "name", name, "aliases", list);
+    return json_array_append_new(more, one) < 0 ? err_errno(err, -ENOMEM, "a request") : 0;
+}
+
+static bool network_has_name(const json_t *network, const char *name)
+{
+    const char *first = json_string_value(json_object_get(network, "name"));
+    json_t *more;
+    size_t i;
+
+    if (first != NULL && strcmp(first, name) == 0)
+        return true;
+    json_array_foreach(json_object_get(network, "more"), i, more)
+        if (strcmp(json_string_value(json_object_get(more, "name")), name) == 0)
+            return true;
+    return false;
+}
+
+/* The aliases that NetworkingConfig gives for a network, which it may name by the id. */
+static json_t *creating_aliases_of(const struct creating *c, const char *name)
+{
+    char other[DOCKER_NAME_MAX + 1];
+    struct create_endpoint parts;
+    json_t *endpoint;
+    const char *key;
+
+    json_object_foreach(c->body.endpoints, key, endpoint)
+        if (creating_find_network(c, key, other, NULL) == 0 && strcmp(other, name) == 0 &&
+            create_endpoint_check(key, endpoint, &parts, NULL) == 0)
+            return parts.aliases;
+    return NULL;
+}
+
+static int creating_add_endpoint(const struct creating *c, json_t *network, const char *key,
+                                 bool *ret_bridge, struct err *err)
+{
+    char name[DOCKER_NAME_MAX + 1] = "";
+    int r = creating_find_network(c, key, name, err);
+
+    if (r < 0)
+        return r;
+    *ret_bridge |= strcmp(name, "bridge") == 0;
+    if (strcmp(name, "none") == 0 &&
+        (json_object_size(c->body.endpoints) > 1 || c->body.network != NULL))
+        return err_set(
+            err, -EINVAL,
+            "NetworkingConfig.EndpointsConfig: container cannot be connected to multiple "
+            "networks with one of the networks in private (none) mode");
+    if (!docker_network_is_builtin(name))
+        return network_has_name(network, name)
+                   ? 0
+                   : creating_add_network(c, network, name, creating_aliases_of(c, name), err);
+    if (json_array_size(creating_aliases_of(c, name)) > 0)
+        return err_set(
+            err, -EINVAL,
+            "NetworkingConfig.EndpointsConfig: aliases are of networks that somebody has "
+            "made");
+    return 0;
+}
+
+/* Adds the network of NetworkMode, then those of NetworkingConfig. *ret_bridge: "bridge" is one of
+ * them. */
+static int creating_add_networks(const struct creating *c, json_t *network, bool *ret_bridge,
+                                 struct err *err)
+{
+    char name[DOCKER_NAME_MAX + 1] = "";
+    json_t *endpoint;
+    const char *key;
+    int r = 0;
+
+    if (c->body.network != NULL) {
+        r = creating_find_network(c, c->body.network, name, err);
+        if (r == 0)
+            r = creating_add_network(c, network, name, creating_aliases_of(c, name), err);
+    }
+    json_object_foreach(c->body.endpoints, key, endpoint)
+        if (r == 0 && key[0] != '\0')
+            r = creating_add_endpoint(c, network, key, ret_bridge, err);
+    return r;
+}
+
+static enum net_mode creating_mode(const struct creating *c, const json_t *network, bool bridge)
+{
+    auto_ptr(spec_free) struct spec *scratch = spec_new();
+    json_t *more;
+    size_t i;
+
+    if (scratch == NULL ||
+        spec_add_net(scratch, json_string_value(json_object_get(network, "name")), NULL, NULL) < 0)
+        return NET_NONE;
+    json_array_foreach(json_object_get(network, "more"), i, more)
+        (void)spec_add_net(scratch, json_string_value(json_object_get(more, "name")), NULL, NULL);
+    return docker_networks_mode(api_supervisor(c->req), scratch, bridge);
+}
+
+/* Links are other names for members of named networks. That in Docker they open the default network
+ * for two containers is of another time, and not so here. */
+static int creating_add_links(const struct creating *c, json_t *network, struct err *err)
+{
+    struct create_endpoint parts;
+    json_t *links = json_array(), *endpoint;
+    const char *key;
+    int r = docker_links(c->req, c->body.links, links, err);
+
+    json_object_foreach(c->body.endpoints, key, endpoint)
+        if (r == 0 && create_endpoint_check(key, endpoint, &parts, NULL) == 0)
+            r = docker_links(c->req, parts.links, links, err);
+    if (r < 0 || json_array_size(links) == 0) {
+        json_decref(links);
+        return r;
+    }
+    if (json_object_get(network, "name") == NULL) {
+        json_decref(links);
+        return err_set(err, -EOPNOTSUPP,
+                       "HostConfig.Links: only between members of a network that somebody has made "
+                       "(docker network create): in the default one no container reaches another");
+    }
+    return json_object_set_new(network, "links", links) < 0 ? err_errno(err, -ENOMEM, "a request")
+                                                            : 0;
 }
 
 static int creating_name_network(struct creating *c, struct err *err)
 {
-    char name[DOCKER_NAME_MAX + 1];
-    const struct network_entry *entry;
-    json_t *network, *dns = json_object_get(c->body.kept, "dns");
+    auto_ptr(json_decref) json_t *network = json_object();
+    json_t *dns = json_object_get(c->body.kept, "dns");
+    bool bridge = false;
     int r;
 
     if (c->body.network != NULL && !api_networks_allowed(c->req))
         return err_set(err, -EPERM,
                        "HostConfig.NetworkMode: the client policy allows no shared networks");
-    r = creating_find_network(c, name, err);
-    if (r == 0 && name[0] == '\0' && json_array_size(c->body.aliases) > 0)
-        r = err_set(err, -EINVAL,
-                    "NetworkingConfig.EndpointsConfig: aliases are of networks that somebody has "
-                    "made");
-    if (r < 0 || name[0] == '\0')
+    if (c->body.joins != NULL)
+        return json_array_size(c->body.links) == 0
+                   ? 0
+                   : err_set(err, -EINVAL,
+                             "conflicting options: container type network can't be "
+                             "used with links");
+    r = creating_add_networks(c, network, &bridge, err);
+    if (r == 0)
+        r = creating_add_links(c, network, err);
+    if (r < 0 || json_object_get(network, "name") == NULL)
         return r;
-    entry = network_find(api_supervisor(c->req), name);
     /* Like in Docker, a named network also has internet access. */
-    network = json_pack("{s:s, s:s, s:o}", "name", name, "mode",
-                        entry != NULL && network_is_internal(entry) ? "none" : "internet",
-                        "aliases", creating_aliases(c));
-    if (network != NULL && dns != NULL && json_object_set(network, "dns", dns) < 0) {
-        json_decref(network);
-        network = NULL;
-    }
-    return network != NULL && docker_put(c->body.spec, "network", network)
+    (void)json_object_set_new(
+        network, "mode",
+        json_string(creating_mode(c, network, bridge) == NET_INTERNET ? "internet" : "none"));
+    if (bridge && !docker_put(c->body.kept, "bridge", json_true()))
+        return err_errno(err, -ENOMEM, "a request");
+    if (dns != NULL && json_object_set(network, "dns", dns) < 0)
+        return err_errno(err, -ENOMEM, "a request");
+    return docker_put(c->body.spec, "network", json_incref(network))
                ? 0
                : err_errno(err, -ENOMEM, "a request");
 }

@@ -12,12 +12,14 @@
 #include "api/docker/containers.h"
 #include "api/docker/docker-routes.h"
 #include "api/docker/filters.h"
+#include "api/docker/networks.h"
 #include "base/auto.h"
 #include "base/clock.h"
 #include "base/err.h"
 #include "http/reply.h"
 #include "http/route-query.h"
 #include "json/parse.h"
+#include "ports/networks.h"
 #include "sandbox/sandbox.h"
 #include "sandbox/services.h"
 #include "spec/spec.h"
@@ -28,9 +30,15 @@ enum {
     EVENTS_QUEUE_MAX = EVENTS_MAX * 1024,
 };
 
-static const struct docker_action {
+struct docker_action {
     const char *core, *docker, *type;
-} actions[] = {
+};
+
+/* Docker tells of a container's networks with its start and its end, too. */
+static const struct docker_action start_action = {"start", "connect", "network"},
+                                  end_action = {"exit", "disconnect", "network"};
+
+static const struct docker_action actions[] = {
     {"create", "create", "container"},
     {"start", "start", "container"},
     {"exit", "die", "container"},
@@ -52,6 +60,10 @@ static const struct docker_action {
     {"volume_mount", "mount", "volume"},
     {"volume_unmount", "unmount", "volume"},
     {"volume_remove", "destroy", "volume"},
+    {"network_create", "create", "network"},
+    {"network_destroy", "destroy", "network"},
+    {"network_connect", "connect", "network"},
+    {"network_disconnect", "disconnect", "network"},
 };
 
 static const struct docker_action *action_find(const char *core)
@@ -142,6 +154,12 @@ static bool filters_match_object(const struct filters *f, const struct event *e,
     return (filters_match_prefix(f, "container", id) || filters_match(f, "container", e->name)) &&
            (strcmp(a->type, "image") == 0 ? filters_match(f, "image", e->name)
                                           : filters_match(f, "image", image));
+}
+
+/* True of filters that let through events of volumes or of the daemon alone. */
+static bool filters_ask_for_others(const struct filters *f)
+{
+    return filters_get(f, "volume", 0) != NULL || filters_get(f, "daemon", 0) != NULL;
 }
 
 static bool stream_wants(const struct docker_event_stream *st, const struct event *e,
@@ -247,19 +265,114 @@ static json_t *encode_event(const struct event *e, const struct docker_action *a
     return root;
 }
 
+/* ---- networks ---- */
+
+static bool stream_wants_network(const struct docker_event_stream *st, const struct event *e,
+                                 const struct docker_action *a, const struct sandbox *s,
+                                 const char *network)
+{
+    const struct network_entry *entry = network_find(st->native->config.supervisor, network);
+    char id[DOCKER_ID_LEN + 1], container[DOCKER_ID_LEN + 1];
+
+    docker_network_id(network, id);
+    docker_id(e->sandbox, container);
+    return (st->since_ms == 0 || e->time_ms >= st->since_ms) &&
+           (st->until_ms == 0 || e->time_ms <= st->until_ms) && stream_may_see(st, e, s) &&
+           filters_match(st->filters, "type", "network") &&
+           filters_match(st->filters, "scope", "local") && !filters_ask_for_others(st->filters) &&
+           filters_get(st->filters, "image", 0) == NULL &&
+           filters_match_prefix(st->filters, "event", a->docker) &&
+           (filters_match(st->filters, "network", network) ||
+            filters_match_prefix(st->filters, "network", id)) &&
+           (filters_get(st->filters, "container", 0) == NULL ||
+            (e->sandbox[0] != '\0' && (filters_match_prefix(st->filters, "container", container) ||
+                                       filters_match(st->filters, "container", e->name)))) &&
+           filters_match_labels(st->filters, entry != NULL ? network_labels(entry) : NULL);
+}
+
+static json_t *encode_network_event(const struct event *e, const struct docker_action *a,
+                                    const char *network)
+{
+    char id[DOCKER_ID_LEN + 1], container[DOCKER_ID_LEN + 1];
+    json_t *attributes = json_pack("{s:s, s:s}", "name", network, "type",
+                                   strcmp(network, "none") == 0 ? "null" : "bridge");
+
+    if (e->sandbox[0] != '\0') {
+        docker_id(e->sandbox, container);
+        (void)docker_put(attributes, "container", json_string(container));
+    }
+    docker_network_id(network, id);
+    return json_pack("{s:s, s:s, s:{s:s, s:o}, s:s, s:I, s:I}", "Type", a->type, "Action",
+                     a->docker, "Actor", "ID", id, "Attributes", attributes, "scope", "local",
+                     "time", (json_int_t)e->time_ms / 1000, "timeNano",
+                     (json_int_t)e->time_ms * MS_NS);
+}
+
+/* The network that an event is about, "" for one about none. */
+static void event_network(const struct event *e, char ret[SPEC_NETWORK_MAX + 1])
+{
+    auto_ptr(json_decref) json_t *detail = NULL;
+    const char *name = NULL;
+
+    if (e->sandbox[0] == '\0')
+        name = e->name;
+    else if (json_parse(e->detail, strlen(e->detail), sizeof(e->detail), &detail, NULL) == 0)
+        name = json_string_value(json_object_get(detail, "network"));
+    (void)snprintf(ret, SPEC_NETWORK_MAX + 1, "%.*s", SPEC_NETWORK_MAX, name != NULL ? name : "");
+}
+
+/* Returns false when the stream has been cut off. */
+static bool stream_send(struct docker_event_stream *st, json_t *event)
+{
+    if (http_queued(st->req) <= EVENTS_QUEUE_MAX && reply_json_line(st->req, event, "\n"))
+        return true;
+    http_abort(st->req);
+    stream_end(st);
+    return false;
+}
+
+static bool stream_tell_network(struct docker_event_stream *st, const struct event *e,
+                                const struct docker_action *a, const char *network)
+{
+    const struct sandbox *s = sandbox_of(st, e);
+
+    return st->dead || !stream_wants_network(st, e, a, s, network) ||
+           stream_send(st, encode_network_event(e, a, network));
+}
+
+/* Tells of Docker's own networks of a container that starts or ends. Named ones have events. */
+static void stream_tell_networks(struct docker_event_stream *st, const struct event *e,
+                                 const struct docker_action *a)
+{
+    const struct sandbox *s = sandbox_of(st, e);
+    const char *name;
+
+    for (size_t i = 0; s != NULL && (name = docker_network_at(sandbox_spec(s), i)) != NULL; i++)
+        if (docker_network_is_builtin(name) && !stream_tell_network(st, e, a, name))
+            return;
+}
+
 static void on_stream_event(struct events_reader *r, const struct event *e)
 {
     struct docker_event_stream *st = (struct docker_event_stream *)(void *)r;
     const struct docker_action *a = action_find(e->type);
     const struct sandbox *s = a != NULL ? sandbox_of(st, e) : NULL;
 
-    if (st->dead || st->req->gone || a == NULL || !stream_wants(st, e, a, s))
+    if (st->dead || st->req->gone || a == NULL)
         return;
-    if (http_queued(st->req) <= EVENTS_QUEUE_MAX &&
-        reply_json_line(st->req, encode_event(e, a, s), "\n"))
+    if (strcmp(a->type, "network") == 0) {
+        char network[SPEC_NETWORK_MAX + 1];
+
+        event_network(e, network);
+        (void)stream_tell_network(st, e, a, network);
         return;
-    http_abort(st->req);
-    stream_end(st);
+    }
+    if (strcmp(e->type, start_action.core) == 0)
+        stream_tell_networks(st, e, &start_action);
+    if (!st->dead && stream_wants(st, e, a, s) && !stream_send(st, encode_event(e, a, s)))
+        return;
+    if (!st->dead && strcmp(e->type, end_action.core) == 0)
+        stream_tell_networks(st, e, &end_action);
 }
 
 static void on_stream_gone(struct http_request *req)

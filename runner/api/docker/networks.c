@@ -41,7 +41,7 @@ static json_t *encode_members(struct http_request *req, const char *name)
         char id[DOCKER_ID_LEN + 1], address[NET_ADDR_TEXT_MAX], ip[NET_ADDR_TEXT_MAX + 4] = "";
         struct sandbox_info f;
 
-        if (strcmp(docker_network(sandbox_spec(s)), name) != 0 || !docker_is_running(s) ||
+        if (!docker_is_in_network(sandbox_spec(s), name) || !docker_is_running(s) ||
             !api_may_use(req, s))
             continue;
         docker_id(sandbox_id(s), id);
@@ -91,7 +91,7 @@ static json_t *encode_network(struct http_request *req, const char *name, bool w
     return root;
 }
 
-static bool name_is_builtin(const char *name)
+bool docker_network_is_builtin(const char *name)
 {
     return strcmp(name, "bridge") == 0 || strcmp(name, "none") == 0;
 }
@@ -101,11 +101,22 @@ static bool name_is_builtin(const char *name)
 /* Called for each network that the peer may see, until it returns true. */
 typedef bool network_fn(struct http_request *req, const char *name, void *data);
 
+/* A network that no client has made exists while a sandbox of the native API names it. A container
+ * that names one which is not there cannot be started. */
+static bool sandbox_makes_network(struct http_request *req, const struct sandbox *s,
+                                  const char *name)
+{
+    const struct spec *spec = sandbox_spec(s);
+
+    return spec != NULL && !docker_is_made_here(spec) && spec_has_net(spec, name) &&
+           api_may_use(req, s);
+}
+
 static bool sandbox_is_first_with(struct http_request *req, const struct sandbox *s,
                                   const char *name)
 {
     for (struct sandbox *p = sandbox_first(api_supervisor(req)); p != s; p = sandbox_next(p))
-        if (strcmp(docker_network(sandbox_spec(p)), name) == 0 && api_may_use(req, p))
+        if (sandbox_makes_network(req, p, name))
             return false;
     return true;
 }
@@ -123,11 +134,13 @@ static bool networks_each(struct http_request *req, network_fn *fn, void *data)
             return true;
     }
     for (struct sandbox *s = sandbox_first(sup); s != NULL; s = sandbox_next(s)) {
-        const char *name = docker_network(sandbox_spec(s));
+        const struct spec *spec = sandbox_spec(s);
+        const char *name;
 
-        if (name[0] != '\0' && !name_is_builtin(name) && network_find(sup, name) == NULL &&
-            api_may_use(req, s) && sandbox_is_first_with(req, s, name) && fn(req, name, data))
-            return true;
+        for (size_t i = 0; spec != NULL && (name = spec_net(spec, i, NULL)) != NULL; i++)
+            if (network_find(sup, name) == NULL && sandbox_makes_network(req, s, name) &&
+                sandbox_is_first_with(req, s, name) && fn(req, name, data))
+                return true;
     }
     return false;
 }
@@ -208,7 +221,8 @@ static bool network_matches(struct http_request *req, const struct filters *f, c
     const struct network_entry *entry = network_find(api_supervisor(req), name);
     const char *dangling = filters_get(f, "dangling", 0);
     char id[DOCKER_ID_LEN + 1];
-    bool unused = !name_is_builtin(name) && network_users(api_supervisor(req), name, NULL) == 0;
+    bool unused =
+        !docker_network_is_builtin(name) && network_users(api_supervisor(req), name, NULL) == 0;
 
     docker_network_id(name, id);
     return filters_match_part(f, "name", name) &&
@@ -217,7 +231,7 @@ static bool network_matches(struct http_request *req, const struct filters *f, c
            filters_match_labels(f, entry != NULL ? network_labels(entry) : NULL) &&
            filters_match_prefix(f, "id", id) &&
            (dangling == NULL || docker_bool(dangling) == unused) &&
-           filters_match(f, "type", name_is_builtin(name) ? "builtin" : "custom");
+           filters_match(f, "type", docker_network_is_builtin(name) ? "builtin" : "custom");
 }
 
 static bool listing_add(struct http_request *req, const char *name, void *data)
@@ -331,7 +345,8 @@ static int body_check_words(const struct network_body *b, struct err *err)
 {
     if (b->name == NULL)
         return err_set(err, -EINVAL, "Name: the network has none");
-    if (name_is_builtin(b->name) || strcmp(b->name, "default") == 0 || strcmp(b->name, "host") == 0)
+    if (docker_network_is_builtin(b->name) || strcmp(b->name, "default") == 0 ||
+        strcmp(b->name, "host") == 0)
         return err_set(err, -EPERM, "operation is not permitted on predefined %s network", b->name);
     if (b->driver != NULL && b->driver[0] != '\0' && strcmp(b->driver, "bridge") != 0 &&
         strcmp(b->driver, "default") != 0)
@@ -389,7 +404,7 @@ static int network_find_removable(struct http_request *req, struct network_entry
 
     if (r < 0)
         return r;
-    if (name_is_builtin(name))
+    if (docker_network_is_builtin(name))
         return err_set(err, -EPERM, "%s is a pre-defined network and cannot be removed", name);
     *ret = network_find(api_supervisor(req), name);
     if (*ret == NULL)
@@ -446,15 +461,6 @@ static void post_networks_prune(struct http_request *req)
     reply_json(req, 200, json_pack("{s:o}", "NetworksDeleted", gone));
 }
 
-/* ---- members ---- */
-
-/* A container stays in one network for its lifetime. */
-static void refuse_move(struct http_request *req)
-{
-    reply_errorf(req, -EOPNOTSUPP,
-                 "a container stays in the network that it was created in (--network NAME)");
-}
-
 /* clang-format off */
 const struct route docker_network_routes[] = {
     {"GET",    "/networks",                   get_networks,    0, 0},
@@ -462,8 +468,8 @@ const struct route docker_network_routes[] = {
     {"POST",   "/networks/prune",             post_networks_prune,  ROUTE_BODY, 0},
     {"GET",    "/networks/{name}",            get_network,     0, 0},
     {"DELETE", "/networks/{name}",            delete_network,  0, 0},
-    {"POST",   "/networks/{name}/connect",    refuse_move,   ROUTE_BODY, 0},
-    {"POST",   "/networks/{name}/disconnect", refuse_move,   ROUTE_BODY, 0},
+    {"POST",   "/networks/{name}/connect",    docker_network_connect, ROUTE_BODY, 0},
+    {"POST",   "/networks/{name}/disconnect", docker_network_disconnect, ROUTE_BODY, 0},
     {0},
 };
 /* clang-format on */

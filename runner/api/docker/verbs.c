@@ -10,9 +10,11 @@
 #include "api/docker/common.h"
 #include "api/docker/containers.h"
 #include "api/docker/create-body.h"
+#include "api/docker/networks.h"
 #include "api/docker/sidecar.h"
 #include "base/auto.h"
 #include "base/err.h"
+#include "base/log.h"
 #include "http/json-body.h"
 #include "http/reply.h"
 #include "http/route-query.h"
@@ -128,6 +130,13 @@ static int check_start_body(struct http_request *req, struct err *err)
                                  : body_decode_whole(root, none, create_body_elsewhere, NULL, err);
 }
 
+static void on_unstartable_removed(void *data, int r, const struct err *err)
+{
+    (void)data;
+    if (r < 0)
+        log_warn("docker", "a container that cannot be started is not removed: %s", err->msg);
+}
+
 void docker_post_start(struct http_request *req)
 {
     struct sandbox *s = docker_sandbox(req);
@@ -149,6 +158,13 @@ void docker_post_start(struct http_request *req)
     }
     if (docker_is_running(s)) {
         reply_empty(req, 304);
+        return;
+    }
+    if (docker_networks_check(req, s, &err) < 0) {
+        /* A client that asked for its removal waits for that, as after a run. */
+        if (sandbox_spec(s)->auto_remove)
+            (void)sandbox_remove(s, true, on_unstartable_removed, NULL, NULL);
+        reply_error(req, &err);
         return;
     }
     call = api_call_new(req, s);

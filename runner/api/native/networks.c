@@ -17,6 +17,7 @@
 #include "json/decode.h"
 #include "json/parse.h"
 #include "policy/client.h"
+#include "sandbox/sandbox.h"
 #include "spec/spec.h"
 
 bool api_networks_allowed(struct http_request *req)
@@ -180,12 +181,101 @@ static void delete_network(struct http_request *req)
         reply_empty(req, 204);
 }
 
+/* ---- members ---- */
+
+struct network_member_body {
+    char *sandbox;  /* owned */
+    char **aliases; /* owned, or NULL */
+};
+
+static const struct jfield enter_fields[] = {
+    {.name = "sandbox",
+     .decode = j_string,
+     .off = offsetof(struct network_member_body, sandbox),
+     .min = 1,
+     .max = SPEC_NAME_MAX,
+     .required = true},
+    {.name = "aliases",
+     .decode = j_strings,
+     .off = offsetof(struct network_member_body, aliases),
+     .max = SPEC_ALIASES_MAX,
+     .nullable = true},
+    {0},
+};
+static const struct jfield leave_fields[] = {
+    {.name = "sandbox",
+     .decode = j_string,
+     .off = offsetof(struct network_member_body, sandbox),
+     .min = 1,
+     .max = SPEC_NAME_MAX,
+     .required = true},
+    {0},
+};
+
+static void member_body_done(struct network_member_body *b)
+{
+    free(b->sandbox);
+    json_strings_free(b->aliases);
+}
+
+static void on_member_moved(void *data, int r, const struct err *err)
+{
+    struct http_request *req = data;
+
+    if (r < 0)
+        reply_error(req, err);
+    else
+        reply_empty(req, 204);
+}
+
+/* The network need not have been made. Whether the caller may use it, networks_check_spec says. */
+static int network_move(struct http_request *req, bool enter, struct err *err)
+{
+    struct network_member_body b __attribute__((cleanup(member_body_done))) = {.sandbox = NULL};
+    const struct caller who = native_caller(req);
+    const char *name = http_param(req, "name");
+    struct network_change_params params = {.add = enter ? name : NULL, .drop = enter ? NULL : name};
+    struct sandbox *s = NULL;
+    int r = json_body(req, enter ? enter_fields : leave_fields, &b, err);
+
+    if (r == 0)
+        r = http_query(req, NULL, NULL, err);
+    if (r == 0)
+        r = sandbox_lookup(api_supervisor(req), b.sandbox, &s, err);
+    if (r == 0)
+        r = api_check_use(req, s, err);
+    if (r == 0)
+        r = api_check_intact(s, err);
+    if (r < 0)
+        return r;
+    params.aliases = (const char *const *)b.aliases;
+    return network_change_sandbox(s, &params, &who, on_member_moved, req, err);
+}
+
+static void connect_network(struct http_request *req)
+{
+    struct err err = ERR_NONE;
+
+    if (api_may_have_networks(req) && network_move(req, true, &err) < 0)
+        reply_error(req, &err);
+}
+
+static void disconnect_network(struct http_request *req)
+{
+    struct err err = ERR_NONE;
+
+    if (api_may_have_networks(req) && network_move(req, false, &err) < 0)
+        reply_error(req, &err);
+}
+
 /* clang-format off */
 const struct route native_network_routes[] = {
     {"GET",    "/v1/networks",        list_networks,   0, 0},
     {"POST",   "/v1/networks",        create_network,  ROUTE_BODY, 0},
     {"GET",    "/v1/networks/{name}", inspect_network, 0, 0},
     {"DELETE", "/v1/networks/{name}", delete_network,  0, 0},
+    {"POST",   "/v1/networks/{name}/connect",    connect_network,    ROUTE_BODY, 0},
+    {"POST",   "/v1/networks/{name}/disconnect", disconnect_network, ROUTE_BODY, 0},
     {0},
 };
 /* clang-format on */
