@@ -97,9 +97,9 @@ const struct opt root_options[] = {
       .help = "Make HOST, a port of the host or IP:PORT, lead to this one; 127.0.0.1 by itself; "
               "without HOST (:PORT) a port is chosen, which rind ls shows. Of a daemon's "
               "sandboxes only" },
-    { .name = "tmpfs",     .arg = "DST[:SIZE]", .set = on_spec_add_tmpfs, .flags = OPT_REPEAT,
-      .help = "Mount an empty file system in memory at DST, of at most SIZE bytes "
-              "(default 64m)" },
+    { .name = "tmpfs",     .arg = "DST[:OPTIONS]", .set = on_spec_add_tmpfs, .flags = OPT_REPEAT,
+      .help = "Mount an empty file system in memory at DST; OPTIONS: size= (64m by itself), "
+              "mode= (1777), uid=, gid=, ro, noexec" },
     { .name = "disk",      .arg = "SIZE", .set = on_spec_set_disk,
       .help = "Give the sandbox's own layer a file system of SIZE bytes: what is written past that "
               "fails (ENOSPC). It takes room on the host as it is filled" },

@@ -117,7 +117,7 @@ enum launch_tag {
     TAG_LAYER,        /* string: a name under layers/; top first */
     TAG_ROOT_DIR,     /* string: an absolute host directory, read-only, below an allowed prefix */
     TAG_VOLUME,   /* flags: 1 = read-only; u32 uid and u32 gid inside, then source NUL target NUL */
-    TAG_TMPFS,    /* u64 bytes, then target NUL */
+    TAG_TMPFS,    /* flags: 1 = read-only, 2 = noexec; u64 bytes, then target NUL */
     TAG_MASKED,   /* string, absolute */
     TAG_READONLY, /* string, absolute */
     TAG_RLIMIT,   /* u64 resource, soft, hard */
@@ -150,6 +150,7 @@ enum launch_tag {
     TAG_COUNT, /* u64: number of sockets, for LAUNCH_CONNECT; default 1 */
     /* string: more names, separated by spaces, under which members of its named network find it */
     TAG_NET_ALIASES,
+    TAG_TMPFS_ROOT, /* struct launch_tmpfs_root, of the TAG_TMPFS before it */
     TAG_MAX
 };
 
@@ -217,10 +218,21 @@ struct launch_volume {
     bool named; /* source is a volume's name; the ids are ignored */
 };
 
+/* The root directory of a tmpfs: its mode, and its owner inside. */
+struct launch_tmpfs_root {
+    uint32_t mode, uid, gid, reserved;
+};
+_Static_assert(sizeof(struct launch_tmpfs_root) == 16, "launch_tmpfs_root is a wire format");
+
 struct launch_tmpfs {
     const char *target;
     uint64_t bytes;
+    bool read_only, no_exec;
+    bool has_root; /* else 01777 and root's */
+    struct launch_tmpfs_root root;
 };
+
+enum { LAUNCH_TMPFS_READ_ONLY = 1 << 0, LAUNCH_TMPFS_NO_EXEC = 1 << 1 };
 
 struct launch_rlimit {
     uint64_t resource, soft, hard;

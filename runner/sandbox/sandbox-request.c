@@ -20,6 +20,7 @@
 #include "sandbox/policies.h"
 #include "sandbox/sandbox.h"
 #include "spec/spec.h"
+#include "spec/tmpfs.h"
 
 /* ---- limits and counters ---- */
 
@@ -376,6 +377,17 @@ int sandbox_copy_request(struct buf *b, const char *id, const struct spec *spec,
     return r < 0 ? err_errno(err, r, "copy a directory") : 0;
 }
 
+static void put_tmpfs(struct buf *b, const struct tmpfs *t)
+{
+    launch_put_tmpfs(b, &(struct launch_tmpfs){
+                            .target = t->target,
+                            .bytes = (uint64_t)t->bytes,
+                            .read_only = t->read_only,
+                            .no_exec = t->no_exec,
+                            .has_root = t->mode != TMPFS_MODE_DEFAULT || t->uid != 0 || t->gid != 0,
+                            .root = {.mode = t->mode, .uid = t->uid, .gid = t->gid}});
+}
+
 int sandbox_request(struct buf *b, const char *id, const struct spec *spec,
                     const struct ready_policy *ready, const char *const *layers, int root_fd,
                     const struct network_join *join, unsigned long flags, struct err *err)
@@ -414,8 +426,7 @@ int sandbox_request(struct buf *b, const char *id, const struct spec *spec,
     if (r < 0)
         return r;
     for (size_t i = 0; i < spec->tmpfs_count; i++)
-        launch_put_tmpfs(b, &(struct launch_tmpfs){.target = spec->tmpfs[i].target,
-                                                   .bytes = (uint64_t)spec->tmpfs[i].bytes});
+        put_tmpfs(b, &spec->tmpfs[i]);
     /* In a read-only root the certificates get a tmpfs of their own. */
     if (spec->read_only && spec->egress != NULL && spec->egress->trust)
         launch_put_tmpfs(b,

@@ -1,6 +1,7 @@
 /* Encodes a spec as JSON, the reverse of json.c. Pure. */
 
 #include <errno.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/resource.h>
@@ -15,6 +16,7 @@
 #include "spec/json.h"
 #include "spec/signals.h"
 #include "spec/spec.h"
+#include "spec/tmpfs.h"
 
 /* Output object. Callers put all members, and check `failed` once. */
 struct out {
@@ -119,7 +121,26 @@ static json_t *encode_volume(const struct volume *v)
 
 static json_t *encode_tmpfs(const struct tmpfs *t)
 {
-    return json_pack("{s:s, s:I}", "target", t->target, "size", (json_int_t)t->bytes);
+    json_t *object = json_pack("{s:s, s:I}", "target", t->target, "size", (json_int_t)t->bytes);
+    struct out o = {.root = object};
+    char mode[8];
+
+    (void)snprintf(mode, sizeof(mode), "%04o", (unsigned)t->mode & TMPFS_MODE_MAX);
+    if (t->read_only)
+        put_value(&o, "readOnly", json_true());
+    if (t->no_exec)
+        put_value(&o, "noExec", json_true());
+    if (t->mode != TMPFS_MODE_DEFAULT)
+        put_string(&o, "mode", mode);
+    if (t->uid != 0)
+        put_number(&o, "uid", t->uid);
+    if (t->gid != 0)
+        put_number(&o, "gid", t->gid);
+    if (o.failed != NULL) {
+        json_decref(object);
+        return NULL;
+    }
+    return object;
 }
 
 static json_t *encode_port(const struct publish *p)

@@ -18,8 +18,6 @@
 #include "spec/parse.h"
 #include "spec/strings.h"
 
-#define TMPFS_DEFAULT_BYTES (INT64_C(64) << 20)
-
 struct spec *spec_new(void)
 {
     auto_ptr(spec_free) struct spec *s = NULL;
@@ -369,11 +367,12 @@ int spec_add_volume(struct spec *s, const char *text, struct err *err)
     return add_volume(s, parts[0], parts[1], v, err);
 }
 
-int spec_put_tmpfs(struct spec *s, const char *target, int64_t bytes, struct err *err)
+int spec_put_tmpfs(struct spec *s, const char *target, const struct tmpfs *t, struct err *err)
 {
-    struct tmpfs t = {.bytes = bytes != LIMIT_UNSET ? bytes : TMPFS_DEFAULT_BYTES}, *more;
+    struct tmpfs own = *t, *more;
     int r;
 
+    own.target = NULL;
     if (s->tmpfs_count == SPEC_TMPFS_MAX)
         return err_set(err, -E2BIG, "tmpfs \"%.*s\": more than %d of them", QUOTE_MAX, target,
                        SPEC_TMPFS_MAX);
@@ -381,33 +380,10 @@ int spec_put_tmpfs(struct spec *s, const char *target, int64_t bytes, struct err
     if (more == NULL)
         return err_errno(err, -ENOMEM, "tmpfs");
     s->tmpfs = more;
-    r = parse_target("tmpfs", target, &t.target, err);
+    r = parse_target("tmpfs", target, &own.target, err);
     if (r == 0)
-        s->tmpfs[s->tmpfs_count++] = t;
+        s->tmpfs[s->tmpfs_count++] = own;
     return r;
-}
-
-int spec_add_tmpfs(struct spec *s, const char *text, struct err *err)
-{
-    static const char prefix[] = "size="; /* prefix in the docker CLI's syntax */
-    auto_free char *copy = NULL;
-    int64_t bytes = LIMIT_UNSET;
-    char *size;
-    int r;
-
-    copy = strdup(text);
-    if (copy == NULL)
-        return err_errno(err, -ENOMEM, "tmpfs");
-    size = strchr(copy, ':');
-    if (size != NULL) {
-        *size++ = '\0';
-        if (strncmp(size, prefix, strlen(prefix)) == 0)
-            size += strlen(prefix);
-        r = parse_bytes("tmpfs size", size, SPEC_TMPFS_MIN, LIMIT_BYTES_MAX, &bytes, err);
-        if (r < 0)
-            return r;
-    }
-    return spec_put_tmpfs(s, copy, bytes, err);
 }
 
 /* ---- limits ---- */

@@ -43,8 +43,10 @@ struct volume {
 };
 
 struct tmpfs {
-    char *target;  /* owned */
-    int64_t bytes; /* size limit, always set (default 64 MiB) */
+    char *target;            /* owned */
+    int64_t bytes;           /* size limit, always set (default 64 MiB) */
+    bool read_only, no_exec; /* nosuid and nodev it is always */
+    uint32_t mode, uid, gid; /* of its root directory; 01777 and 0 by default */
 };
 
 /* A published host port. */
@@ -221,7 +223,7 @@ int spec_add_env_file(struct spec *s, const char *path,
                       struct err *err); /* K=V lines, # comments */
 int spec_add_volume(struct spec *s, const char *text,
                     struct err *err); /* [SRC:]DST[:ro|rw|nocopy,…] */
-int spec_add_tmpfs(struct spec *s, const char *text, struct err *err);  /* DST[:size] */
+int spec_add_tmpfs(struct spec *s, const char *text, struct err *err);  /* DST[:SIZE|OPTIONS] */
 int spec_set_memory(struct spec *s, const char *text, struct err *err); /* 128m, 1g, bytes */
 int spec_set_cpus(struct spec *s, const char *text, struct err *err);   /* 0.5 */
 int spec_set_pids(struct spec *s, const char *text, struct err *err);
@@ -280,8 +282,7 @@ const char *spec_restart_name(enum restart_policy policy);
 int spec_check_removal(const struct spec *s, struct err *err);
 
 /*
- * As spec_add_volume and spec_add_tmpfs, for parts that may contain colons. bytes: LIMIT_UNSET =
- * the default.
+ * As spec_add_volume and spec_add_tmpfs, for parts that may contain colons.
  */
 int spec_put_volume(struct spec *s, const char *source, const char *target, bool read_only,
                     struct err *err);
@@ -294,7 +295,8 @@ int spec_put_named_volume(struct spec *s, const char *name, const char *target, 
 /* host: NULL = 127.0.0.1. */
 int spec_put_publish(struct spec *s, const char *host, int64_t host_port, int64_t port, bool udp,
                      struct err *err);
-int spec_put_tmpfs(struct spec *s, const char *target, int64_t bytes, struct err *err);
+/* Copies what t (spec/tmpfs.h) says, but for its target. */
+int spec_put_tmpfs(struct spec *s, const char *target, const struct tmpfs *t, struct err *err);
 
 /* Checks across options: unique mount targets, total size of argv and env. */
 int spec_validate_kept(const struct spec *s, struct err *err);

@@ -60,13 +60,24 @@ TEST(what_becomes_of_a_body)
         {"{\"Healthcheck\":{\"Test\":[\"CMD\",\"true\"],\"Interval\":1500000000,\"Retries\":2}}",
          "\"healthcheck\":{\"test\":[\"CMD\",\"true\"],\"intervalMs\":1500,\"retries\":2}"},
         {"{\"Labels\":{\"a\":\"\"}}", "\"labels\":{\"a\":\"\"}"},
-        {"{\"HostConfig\":{\"Tmpfs\":{\"/run\":\"\"}}}", "\"tmpfs\":[{\"target\":\"/run\"}]"},
+        {"{\"HostConfig\":{\"Tmpfs\":{\"/run\":\"\"}}}",
+         "\"tmpfs\":[{\"target\":\"/run\",\"size\":1073741824,\"readOnly\":false,\"noExec\":true,"
+         "\"mode\":\"1777\",\"uid\":0,\"gid\":0}]"},
+        {"{\"HostConfig\":{\"Tmpfs\":{\"/"
+         "run\":\"exec,ro,mode=700,uid=1,gid=2\"},\"Memory\":8388608}}",
+         "\"tmpfs\":[{\"target\":\"/run\",\"size\":8388608,\"readOnly\":true,\"noExec\":false,"
+         "\"mode\":\"0700\",\"uid\":1,\"gid\":2}]"},
+        {"{\"HostConfig\":{\"Mounts\":[{\"Type\":\"tmpfs\",\"Target\":\"/t\",\"ReadOnly\":true,"
+         "\"TmpfsOptions\":{\"SizeBytes\":4096,\"Mode\":448,\"Options\":[[\"exec\"],[\"uid\",\"5\"]"
+         "]}}]}}",
+         "\"tmpfs\":[{\"target\":\"/t\",\"size\":4096,\"readOnly\":true,\"noExec\":false,"
+         "\"mode\":\"0700\",\"uid\":5,\"gid\":0}]"},
         {"{\"Volumes\":{\"/own\":{}}}", "\"volumes\":[{\"target\":\"/own\",\"readOnly\":false}]"},
         {"{\"HostConfig\":{\"Mounts\":[{\"Type\":\"volume\",\"Source\":\"v\",\"Target\":\"/t\","
          "\"VolumeOptions\":{\"NoCopy\":true}}]}}",
          "\"source\":\"v\",\"noCopy\":true"},
         {"{\"HostConfig\":{\"Tmpfs\":{\"/run\":\"rw,size=64m\"}}}",
-         "\"tmpfs\":[{\"target\":\"/run\",\"size\":\"64m\"}]"},
+         "\"tmpfs\":[{\"target\":\"/run\",\"size\":67108864,"},
         {"{\"HostConfig\":{\"PortBindings\":{\"53/udp\":[{\"HostIp\":\"127.0.0.1\",\"HostPort\":"
          "\"\"}]}}}",
          "{\"port\":53,\"hostPort\":0,\"protocol\":\"udp\",\"hostAddress\":\"127.0.0.1\"}"},
@@ -152,7 +163,6 @@ TEST(fields_that_cannot_be_had_are_refused)
         {"{\"Env\":[\"\"]}", -EINVAL, "Env: a variable has no name"},
         {"{\"Env\":[\"=x\"]}", -EINVAL, "Env: a variable has no name"},
         {"{\"StopTimeout\":-1}", -EOPNOTSUPP, "StopTimeout: "},
-        {"{\"HostConfig\":{\"Tmpfs\":{\"/t\":\"mode=0700\"}}}", -EOPNOTSUPP, "HostConfig.Tmpfs: "},
         {"{\"ExposedPorts\":{\"x\":{}}}", -EINVAL, "ExposedPorts: \"x\" is no port"},
         {"{\"Labels\":{\"rind.docker\":\"x\"}}", -EINVAL, "Labels: \"rind.docker\" is rind's own"},
         {"{\"HostConfig\":{\"Privileged\":true}}", -EPERM, "HostConfig.Privileged: "},
@@ -194,11 +204,17 @@ TEST(fields_that_cannot_be_had_are_refused)
          "HostConfig.CpuPeriod: must be 1000 to 1000000"},
         {"{\"HostConfig\":{\"CpuPeriod\":1000001}}", -EINVAL, "HostConfig.CpuPeriod: "},
         {"{\"StopTimeout\":9223372036854775807}", -EINVAL, "StopTimeout: must be at most "},
-        {"{\"HostConfig\":{\"Mounts\":[{\"Type\":\"tmpfs\",\"Target\":\"/t\",\"ReadOnly\":true}]}}",
-         -EOPNOTSUPP, "HostConfig.Mounts[0]: ReadOnly: "},
         {"{\"HostConfig\":{\"Mounts\":[{\"Type\":\"tmpfs\",\"Target\":\"/t\","
-         "\"TmpfsOptions\":{\"Mode\":448}}]}}",
-         -EOPNOTSUPP, "HostConfig.Mounts[0]: TmpfsOptions.Mode: "},
+         "\"TmpfsOptions\":{\"Mode\":4096}}]}}",
+         -EINVAL, "HostConfig.Mounts[0]: TmpfsOptions.Mode: "},
+        {"{\"HostConfig\":{\"Mounts\":[{\"Type\":\"tmpfs\",\"Target\":\"/t\","
+         "\"TmpfsOptions\":{\"Options\":[[\"noexec,suid\"]]}}]}}",
+         -EINVAL, "HostConfig.Mounts[0]: TmpfsOptions.Options: "},
+        {"{\"HostConfig\":{\"Tmpfs\":{\"/t\":\"suid\"}}}", -EPERM, "HostConfig.Tmpfs: \"/t\": "},
+        {"{\"HostConfig\":{\"Tmpfs\":{\"/t\":\"size=50%\"}}}", -EINVAL,
+         "HostConfig.Tmpfs: \"/t\": "},
+        {"{\"HostConfig\":{\"Tmpfs\":{\"/t\":\"uid=65536\"}}}", -ERANGE,
+         "HostConfig.Tmpfs: \"/t\": "},
         {"{\"HostConfig\":{\"MemorySwap\":-1,\"Memory\":1}}", -EOPNOTSUPP,
          "HostConfig.MemorySwap: "},
     };

@@ -300,7 +300,25 @@ static json_t *encode_network_settings(const struct sandbox *s, json_t *kept)
 
 /* ---- mounts ---- */
 
-static json_t *encode_mounts(const struct spec *spec)
+/* Like Docker, lists the tmpfs of Mounts, and not those of Tmpfs. */
+static void append_tmpfs_mounts(json_t *list, const json_t *kept)
+{
+    json_t *mount;
+    size_t i;
+
+    json_array_foreach(json_object_get(kept, "mounts"), i, mount) {
+        const char *type = json_string_value(json_object_get(mount, "Type"));
+
+        if (type != NULL && strcmp(type, "tmpfs") == 0)
+            (void)json_array_append_new(
+                list,
+                json_pack("{s:s, s:s, s:O, s:s, s:b, s:s}", "Type", "tmpfs", "Source", "",
+                          "Destination", json_object_get(mount, "Target"), "Mode", "", "RW",
+                          !json_is_true(json_object_get(mount, "ReadOnly")), "Propagation", ""));
+    }
+}
+
+static json_t *encode_mounts(const struct spec *spec, const json_t *kept)
 {
     json_t *list = json_array();
 
@@ -317,6 +335,7 @@ static json_t *encode_mounts(const struct spec *spec)
         }
         (void)json_array_append_new(list, m);
     }
+    append_tmpfs_mounts(list, kept);
     return list;
 }
 
@@ -339,6 +358,15 @@ static json_t *kept_or_empty(json_t *kept, const char *key)
 static int64_t limit_or(int64_t value, int64_t otherwise)
 {
     return value == LIMIT_UNSET ? otherwise : value;
+}
+
+/* Shows what was asked, if it was: Docker leaves the key out otherwise. */
+static void put_kept(json_t *root, json_t *kept, const char *key, const char *kept_key)
+{
+    json_t *value = json_object_get(kept, kept_key);
+
+    if (value != NULL)
+        (void)docker_put(root, key, json_incref(value));
 }
 
 static json_t *encode_host_config(const struct spec *spec, json_t *kept)
@@ -367,6 +395,7 @@ static json_t *encode_host_config(const struct spec *spec, json_t *kept)
                   "", "CgroupnsMode", "private", "CapAdd", kept_or_null(kept, "capAdd"), "CapDrop",
                   kept_or_null(kept, "capDrop"), "Devices", "LogConfig", "Type", "json-file",
                   "Config", "Init", (int)spec->init, "ConsoleSize", 0, 0));
+    put_kept(root, kept, "Tmpfs", "tmpfs");
     return root;
 }
 
@@ -433,7 +462,7 @@ json_t *docker_container(const struct sandbox *s)
                      docker_time(f.created_ms), "State", encode_state(s), "Image",
                      spec != NULL && spec->image_id != NULL ? spec->image_id : "", "Name",
                      encode_name(s), "RestartCount", (int)f.restarts, "Driver", "overlay2",
-                     "Platform", "linux", "Mounts", encode_mounts(spec), "NetworkSettings",
+                     "Platform", "linux", "Mounts", encode_mounts(spec, kept), "NetworkSettings",
                      encode_network_settings(s, kept));
     if (root == NULL || spec == NULL)
         return root;
@@ -515,5 +544,5 @@ json_t *docker_container_line(const struct sandbox *s)
                      "Ports", line_ports(s), "Labels", docker_labels(spec), "State",
                      docker_status(s), "Status", status, "HostConfig", "NetworkMode",
                      network_mode(spec, kept), "NetworkSettings", "Networks",
-                     encode_networks(s, kept), "Mounts", encode_mounts(spec));
+                     encode_networks(s, kept), "Mounts", encode_mounts(spec, kept));
 }

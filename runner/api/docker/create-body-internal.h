@@ -40,8 +40,18 @@ int create_check_strings(json_t *value, const char *path, struct err *err);
 int create_finish_caps(struct making *m, struct err *err);
 int create_finish_volumes(struct making *m, struct err *err);
 
-/* Functions of table rows, in create-mounts.c, create-ports.c, create-health.c and
- * create-caps.c. */
+/* create-tmpfs.c: TmpfsOptions of a mount; 0 and NULL are the defaults. */
+struct create_tmpfs {
+    int64_t bytes, mode;
+    json_t *options; /* borrowed: an array of words and of pairs, or NULL */
+};
+int create_add_tmpfs(struct making *m, const char *target, bool read_only,
+                     const struct create_tmpfs *asked, const char *path, struct err *err);
+/* Gives each tmpfs without a size one that follows from the memory limit. */
+int create_finish_tmpfs(struct making *m, struct err *err);
+
+/* Functions of table rows, in create-mounts.c, create-tmpfs.c, create-ports.c,
+ * create-health.c and create-caps.c. */
 body_fn t_cap_add, t_cap_drop;
 body_fn t_binds, t_volumes, t_mounts, t_tmpfs;
 body_fn t_bindings, t_exposed;

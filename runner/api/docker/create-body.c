@@ -750,6 +750,8 @@ int create_body_decode(json_t *root, struct create_body *ret, struct err *err)
         r = create_finish_caps(&m, err);
     if (r == 0)
         r = create_finish_volumes(&m, err);
+    if (r == 0)
+        r = create_finish_tmpfs(&m, err);
     ret->publish_all = m.publish_all;
     return r;
 }

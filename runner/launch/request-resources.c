@@ -1,0 +1,65 @@
+/* Decodes the records of a request that say what a sandbox may use: limits, and mounts in memory.
+ * Pure; called by request.c, in the launcher and in `rind run`. */
+
+#include <errno.h>
+#include <string.h>
+
+#include "launch/request-internal.h"
+#include "policy/policy.h"
+
+int dec_memory(const struct request_record *r, struct launch_request *q)
+{
+    return record_get_limit(r, 1 << 20, INT64_MAX / 2, &q->memory);
+}
+
+int dec_pids(const struct request_record *r, struct launch_request *q)
+{
+    return record_get_limit(r, 1, 1 << 22, &q->pids);
+}
+
+int dec_cpu(const struct request_record *r, struct launch_request *q)
+{
+    return record_get_limit(r, 1, 1 << 20, &q->cpu);
+}
+
+int dec_shm(const struct request_record *r, struct launch_request *q)
+{
+    return record_get_limit(r, 4096, INT64_MAX / 2, &q->shm);
+}
+
+int dec_disk(const struct request_record *r, struct launch_request *q)
+{
+    return record_get_limit(r, LIMIT_DISK_MIN, LIMIT_DISK_MAX, &q->disk);
+}
+
+int dec_tmpfs(const struct request_record *r, struct launch_request *q)
+{
+    struct launch_tmpfs t = {.read_only = (r->flags & LAUNCH_TMPFS_READ_ONLY) != 0,
+                             .no_exec = (r->flags & LAUNCH_TMPFS_NO_EXEC) != 0};
+    int n = record_get_number_string(r, &t.bytes, &t.target);
+
+    if (n < 0)
+        return n;
+    if (t.bytes < 4096 || t.bytes > INT64_MAX / 2)
+        return -ERANGE;
+    if (!launch_target_ok(t.target))
+        return -EINVAL;
+    if (q->tmpfs_count == LAUNCH_TMPFS_MAX)
+        return -E2BIG;
+    q->tmpfs[q->tmpfs_count++] = t;
+    return 0;
+}
+
+int dec_tmpfs_root(const struct request_record *r, struct launch_request *q)
+{
+    struct launch_tmpfs_root root;
+
+    if (r->len != sizeof(root) || q->tmpfs_count == 0 || q->tmpfs[q->tmpfs_count - 1].has_root)
+        return -EPROTO;
+    (void)memcpy(&root, r->data, sizeof(root));
+    if (root.mode > 07777 || root.uid > 65535 || root.gid > 65535 || root.reserved != 0)
+        return -ERANGE;
+    q->tmpfs[q->tmpfs_count - 1].has_root = true;
+    q->tmpfs[q->tmpfs_count - 1].root = root;
+    return 0;
+}
