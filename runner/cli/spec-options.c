@@ -39,6 +39,12 @@ SPEC_HANDLER(spec_add_tmpfs);
 SPEC_HANDLER(spec_add_publish);
 SPEC_HANDLER(spec_set_memory);
 SPEC_HANDLER(spec_set_cpus);
+SPEC_HANDLER(spec_set_memory_swap);
+SPEC_HANDLER(spec_set_memory_reservation);
+SPEC_HANDLER(spec_set_cpu_shares);
+SPEC_HANDLER(spec_set_cpuset_cpus);
+SPEC_HANDLER(spec_set_cpuset_mems);
+SPEC_HANDLER(spec_set_oom_score);
 SPEC_HANDLER(spec_set_pids);
 SPEC_HANDLER(spec_set_shm_size);
 SPEC_HANDLER(spec_set_disk);
@@ -172,6 +178,19 @@ const struct opt limit_options[] = {
       .help = "Limit processor time to NUMBER processors, such as 0.5" },
     { .name = "pids",   .arg = "COUNT", .set = on_spec_set_pids,
       .help = "Limit the number of processes and threads" },
+    { .name = "memory-swap", .arg = "SIZE", .set = on_spec_set_memory_swap,
+      .help = "Limit memory and swap together; -1: swap without a limit. Without it there is no "
+              "swap" },
+    { .name = "memory-reservation", .arg = "SIZE", .set = on_spec_set_memory_reservation,
+      .help = "Memory that the kernel should take from others first" },
+    { .name = "cpu-shares", .arg = "NUMBER", .set = on_spec_set_cpu_shares,
+      .help = "Weight of its processor time; others have 1024" },
+    { .name = "cpuset-cpus", .arg = "LIST", .set = on_spec_set_cpuset_cpus,
+      .help = "Run on these processors only, such as 0-3,8" },
+    { .name = "cpuset-mems", .arg = "LIST", .set = on_spec_set_cpuset_mems,
+      .help = "Use the memory of these nodes only" },
+    { .name = "oom-score-adj", .arg = "NUMBER", .set = on_spec_set_oom_score,
+      .help = "0 to 1000: how early its processes are killed when the host's memory runs out" },
     { .name = "ulimit", .arg = "NAME=SOFT[:HARD]", .set = on_spec_add_ulimit, .flags = OPT_REPEAT,
       .help = "Set a resource limit of each process, such as nofile=1024" },
     {0},

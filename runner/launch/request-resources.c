@@ -4,6 +4,7 @@
 #include <errno.h>
 #include <string.h>
 
+#include "launch/cgroup.h"
 #include "launch/request-internal.h"
 #include "policy/policy.h"
 
@@ -30,6 +31,45 @@ int dec_shm(const struct request_record *r, struct launch_request *q)
 int dec_disk(const struct request_record *r, struct launch_request *q)
 {
     return record_get_limit(r, LIMIT_DISK_MIN, LIMIT_DISK_MAX, &q->disk);
+}
+
+int dec_swap(const struct request_record *r, struct launch_request *q)
+{
+    return record_get_limit(r, 1 << 20, LAUNCH_SWAP_UNLIMITED, &q->swap);
+}
+
+int dec_reservation(const struct request_record *r, struct launch_request *q)
+{
+    return record_get_limit(r, 1, INT64_MAX / 2, &q->reservation);
+}
+
+int dec_shares(const struct request_record *r, struct launch_request *q)
+{
+    return record_get_limit(r, CGROUP_SHARES_MIN, CGROUP_SHARES_MAX, &q->shares);
+}
+
+/* Digits, hyphens and commas; the kernel checks the rest. */
+static int record_get_cpuset(const struct request_record *r, const char **ret)
+{
+    int n = record_get_string(r, CGROUP_CPUSET_MAX, ret);
+
+    return n == 0 && strspn(*ret, "0123456789-,") != strlen(*ret) ? -EINVAL : n;
+}
+
+int dec_cpuset_cpus(const struct request_record *r, struct launch_request *q)
+{
+    return record_get_cpuset(r, &q->cpus);
+}
+
+int dec_cpuset_mems(const struct request_record *r, struct launch_request *q)
+{
+    return record_get_cpuset(r, &q->mems);
+}
+
+/* Never below 0, which would protect the sandbox at the expense of the host. */
+int dec_oom_score(const struct request_record *r, struct launch_request *q)
+{
+    return record_get_limit(r, 0, 1000, &q->oom_score);
 }
 
 int dec_tmpfs(const struct request_record *r, struct launch_request *q)

@@ -66,7 +66,7 @@ bool launch_target_ok(const char *p)
     return true;
 }
 
-static int record_get_string(const struct request_record *r, size_t max, const char **ret)
+int record_get_string(const struct request_record *r, size_t max, const char **ret)
 {
     if (!record_is_string(r, max))
         return -EPROTO;
@@ -593,6 +593,12 @@ static const struct {
     [TAG_META]         = {"meta",         dec_meta,         false},
     [TAG_DISK]         = {"disk",         dec_disk,         false},
     [TAG_COUNT]        = {"count",        dec_count,        false},
+    [TAG_SWAP]         = {"swap",         dec_swap,         false},
+    [TAG_RESERVATION]  = {"reservation",  dec_reservation,  false},
+    [TAG_SHARES]       = {"shares",       dec_shares,       false},
+    [TAG_CPUSET_CPUS]  = {"cpuset_cpus",  dec_cpuset_cpus,  false},
+    [TAG_CPUSET_MEMS]  = {"cpuset_mems",  dec_cpuset_mems,  false},
+    [TAG_OOM_SCORE]    = {"oom_score",    dec_oom_score,    false},
 };
 /* clang-format on */
 

@@ -101,6 +101,9 @@ enum launch_verb {
      * restored: id and reason, each NUL-terminated; and with an eventfd that is incremented when
      * this changes */
     LAUNCH_CLOSED,
+    /* changes the limits of a running sandbox to the ones given, which are all that it has then;
+     * -ENOENT: it does not run */
+    LAUNCH_LIMITS,
     LAUNCH_VERB_MAX
 };
 
@@ -150,9 +153,17 @@ enum launch_tag {
     TAG_COUNT, /* u64: number of sockets, for LAUNCH_CONNECT; default 1 */
     /* string: more names, separated by spaces, under which members of its named network find it */
     TAG_NET_ALIASES,
-    TAG_TMPFS_ROOT, /* struct launch_tmpfs_root, of the TAG_TMPFS before it */
+    TAG_TMPFS_ROOT,  /* struct launch_tmpfs_root, of the TAG_TMPFS before it */
+    TAG_SWAP,        /* u64 bytes of memory and swap together; LAUNCH_SWAP_UNLIMITED */
+    TAG_RESERVATION, /* u64 bytes of memory that are not taken first; a wish */
+    TAG_SHARES,      /* u64 weight of its processor time, 2 to 262144; a wish */
+    TAG_CPUSET_CPUS, /* string: processors, such as "0-3,8" */
+    TAG_CPUSET_MEMS, /* string: memory nodes */
+    TAG_OOM_SCORE,   /* u64, 0 to 1000: oom_score_adj of its processes */
     TAG_MAX
 };
+
+#define LAUNCH_SWAP_UNLIMITED INT64_MAX
 
 enum launch_egress {
     LAUNCH_EGRESS_OPEN = 1 << 0,  /* UDP and ICMP may leave, as far as the host's firewall allows */
@@ -255,7 +266,9 @@ struct launch_request {
     const char *hostname;
     const char *user; /* NULL = not given */
     uint64_t flags, capabilities;
-    int64_t memory, pids, cpu, shm, disk; /* -1 = not given */
+    int64_t memory, pids, cpu, shm, disk;         /* -1 = not given */
+    int64_t swap, reservation, shares, oom_score; /* 0 = not given */
+    const char *cpus, *mems;                      /* NULL = not given */
     const char *root_dir;
     const char *layers[LAUNCH_LAYERS_MAX];
     size_t layer_count;

@@ -65,6 +65,23 @@ static void put_limits(struct buf *b, const struct limits *l)
     }
 }
 
+/* memory: the limit with the policy's. Swap and reservation must fit it. */
+static int put_resources(struct buf *b, const struct resources *r, int64_t memory, struct err *err)
+{
+    int code = resources_check(r, memory, err);
+
+    if (code < 0)
+        return code;
+    put_limit(b, TAG_SWAP, memory != LIMIT_UNSET ? r->swap_bytes : LIMIT_UNSET);
+    put_limit(b, TAG_RESERVATION, r->reservation_bytes);
+    put_limit(b, TAG_SHARES, r->cpu_shares);
+    if (r->cpus != NULL)
+        launch_put_string(b, TAG_CPUSET_CPUS, r->cpus);
+    if (r->mems != NULL)
+        launch_put_string(b, TAG_CPUSET_MEMS, r->mems);
+    return 0;
+}
+
 static void put_rlimits(struct buf *b, const struct rlimit_value *list, size_t count)
 {
     for (size_t i = 0; i < count; i++)
@@ -388,6 +405,24 @@ static void put_tmpfs(struct buf *b, const struct tmpfs *t)
                             .root = {.mode = t->mode, .uid = t->uid, .gid = t->gid}});
 }
 
+int sandbox_limits_request(struct buf *b, const char *id, const struct spec *spec,
+                           const struct limits *policy, struct err *err)
+{
+    const struct limits limits = limits_merge(policy, &spec->limits);
+    int r;
+
+    launch_begin(b, LAUNCH_LIMITS);
+    launch_put_string(b, TAG_ID, id);
+    put_limit(b, TAG_MEMORY, limits.memory_bytes);
+    put_limit(b, TAG_PIDS, limits.pids);
+    put_limit(b, TAG_CPU, limits.cpu_millis);
+    r = put_resources(b, &spec->resources, limits.memory_bytes, err);
+    if (r < 0)
+        return r;
+    r = launch_end(b);
+    return r < 0 ? err_errno(err, r, "change limits") : 0;
+}
+
 int sandbox_request(struct buf *b, const char *id, const struct spec *spec,
                     const struct ready_policy *ready, const char *const *layers, int root_fd,
                     const struct network_join *join, unsigned long flags, struct err *err)
@@ -415,6 +450,10 @@ int sandbox_request(struct buf *b, const char *id, const struct spec *spec,
     launch_put_number(b, TAG_FLAGS, flags);
     launch_put_number(b, TAG_CAPABILITIES, policy->capabilities & ~spec->cap_drop);
     put_limits(b, &limits);
+    r = put_resources(b, &spec->resources, limits.memory_bytes, err);
+    if (r < 0)
+        return r;
+    put_limit(b, TAG_OOM_SCORE, spec->resources.oom_score);
     put_merged_rlimits(b, spec, policy);
     put_paths(b, TAG_MASKED, ready->masked);
     put_paths(b, TAG_READONLY, ready->read_only);

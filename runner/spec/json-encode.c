@@ -73,7 +73,7 @@ static json_t *encode_pairs(char *const *list)
     return object;
 }
 
-static json_t *encode_limits(const struct limits *l)
+static json_t *encode_limits(const struct limits *l, const struct resources *r)
 {
     json_t *object = json_object();
     struct out o = {.root = object};
@@ -82,6 +82,15 @@ static json_t *encode_limits(const struct limits *l)
     put_number(&o, "pids", l->pids);
     put_number(&o, "shmSize", l->shm_bytes);
     put_number(&o, "disk", l->disk_bytes);
+    put_number(&o, "memorySwap",
+               r->swap_bytes == SPEC_SWAP_UNLIMITED ? LIMIT_UNSET : r->swap_bytes);
+    if (r->swap_bytes == SPEC_SWAP_UNLIMITED)
+        put_value(&o, "memorySwap", json_integer(-1));
+    put_number(&o, "memoryReservation", r->reservation_bytes);
+    put_number(&o, "cpuShares", r->cpu_shares);
+    put_string(&o, "cpusetCpus", r->cpus);
+    put_string(&o, "cpusetMems", r->mems);
+    put_number(&o, "oomScoreAdj", r->oom_score);
     if (l->cpu_millis != LIMIT_UNSET && l->cpu_millis % 1000 == 0)
         put_value(&o, "cpus", json_integer(l->cpu_millis / 1000));
     else if (l->cpu_millis != LIMIT_UNSET)
@@ -326,7 +335,7 @@ int spec_to_json(const struct spec *s, json_t **ret, struct err *err)
         put_value(&o, "groups", encode_strings(s->groups));
     put_string(&o, "hostname", s->hostname);
     put_value(&o, "labels", encode_pairs(s->labels));
-    put_value(&o, "limits", encode_limits(&s->limits));
+    put_value(&o, "limits", encode_limits(&s->limits, &s->resources));
     put_arrays(&o, s);
     put_network(&o, s);
     if (s->egress != NULL)

@@ -71,6 +71,12 @@ static const struct text_key {
     {"pids", spec_set_pids, true},
     {"shmSize", spec_set_shm_size, true},
     {"disk", spec_set_disk, true},
+    {"memorySwap", spec_set_memory_swap, true},
+    {"memoryReservation", spec_set_memory_reservation, true},
+    {"cpuShares", spec_set_cpu_shares, true},
+    {"cpusetCpus", spec_set_cpuset_cpus, false},
+    {"cpusetMems", spec_set_cpuset_mems, false},
+    {"oomScoreAdj", spec_set_oom_score, true},
 };
 
 static const struct text_key *text_key(const char *name)
@@ -793,6 +799,12 @@ static const struct jfield limit_fields[] = {
     {.name = "pids",    .decode = d_text, .nullable = true},
     {.name = "shmSize", .decode = d_text, .nullable = true},
     {.name = "disk",    .decode = d_text, .nullable = true},
+    {.name = "memorySwap",  .decode = d_text, .nullable = true},
+    {.name = "memoryReservation", .decode = d_text, .nullable = true},
+    {.name = "cpuShares",   .decode = d_text, .nullable = true},
+    {.name = "cpusetCpus",  .decode = d_text, .nullable = true},
+    {.name = "cpusetMems",  .decode = d_text, .nullable = true},
+    {.name = "oomScoreAdj", .decode = d_text, .nullable = true},
     {0},
 };
 

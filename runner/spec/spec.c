@@ -26,6 +26,7 @@ struct spec *spec_new(void)
     if (s == NULL)
         return NULL;
     s->limits = limits_unset();
+    s->resources = resources_unset();
     s->timeout_ms = s->restart_max = s->inactivity_ms = LIMIT_UNSET;
     s->stop_timeout_ms = SPEC_STOP_TIMEOUT_MS;
     s->stop_signal = SIGTERM;
@@ -53,6 +54,7 @@ void spec_free(struct spec *s)
         free(s->tmpfs[i].target);
     free(s->volumes);
     free(s->tmpfs);
+    resources_done(&s->resources);
     free(s->ports);
     json_strings_free(s->argv);
     json_strings_free(s->env);
@@ -533,6 +535,9 @@ int spec_validate_kept(const struct spec *s, struct err *err)
         return err_set(err, -E2BIG, "command and environment together are longer than %d bytes",
                        SPEC_STRINGS_MAX);
     r = check_targets(s, err);
+    /* Without a limit of its own the policy may have one, which a start knows. */
+    if (r == 0 && s->limits.memory_bytes != LIMIT_UNSET)
+        r = resources_check(&s->resources, s->limits.memory_bytes, err);
     return r < 0 ? r : spec_validate_network(s, err);
 }
 

@@ -88,6 +88,14 @@ struct health_check {
     int64_t retries;                                                     /* LIMIT_UNSET = not set */
 };
 
+/* What a sandbox asks of the host's resources beside its limits. LIMIT_UNSET, NULL = not asked. */
+struct resources {
+    int64_t swap_bytes;                    /* memory and swap together; SPEC_SWAP_UNLIMITED */
+    int64_t reservation_bytes, cpu_shares; /* wishes: the kernel's to follow */
+    int64_t oom_score;                     /* 0 to 1000 */
+    char *cpus, *mems;                     /* owned; lists such as "0-3,8" */
+};
+
 struct spec {
     char *name;     /* owned; NULL = derived from the id */
     char *image;    /* owned; reference or id as requested; NULL = none */
@@ -119,6 +127,7 @@ struct spec {
     struct publish *ports; /* owned */
     size_t port_count;
     struct limits limits; /* as requested; merged over the policy's */
+    struct resources resources;
     struct rlimit_value rlimits[RLIMITS_MAX];
     size_t rlimit_count;
     enum net_mode network; /* NET_INVALID = the policy's */
@@ -162,9 +171,10 @@ enum {
     SPEC_LABELS_BYTES_MAX = 256 << 10, /* bytes of all labels together */
     SPEC_RESTARTS_MAX = 1000000,       /* for on-failure */
 };
-#define SPEC_ROOTFS_HOST "host" /* part of the host's files (policies/README.md) */
-#define SPEC_TMPFS_MIN   INT64_C(4096)
-#define SPEC_TIME_MAX_MS (INT64_C(366) * 24 * 3600 * 1000)
+#define SPEC_ROOTFS_HOST    "host" /* part of the host's files (policies/README.md) */
+#define SPEC_TMPFS_MIN      INT64_C(4096)
+#define SPEC_SWAP_UNLIMITED INT64_MAX
+#define SPEC_TIME_MAX_MS    (INT64_C(366) * 24 * 3600 * 1000)
 
 /* Returns an empty spec (policy "untrusted", limits unset). NULL = out of memory. */
 struct spec *spec_new(void);
@@ -228,6 +238,17 @@ int spec_set_memory(struct spec *s, const char *text, struct err *err); /* 128m,
 int spec_set_cpus(struct spec *s, const char *text, struct err *err);   /* 0.5 */
 int spec_set_pids(struct spec *s, const char *text, struct err *err);
 int spec_set_shm_size(struct spec *s, const char *text, struct err *err);
+/* spec/resources.c */
+int spec_set_memory_swap(struct spec *s, const char *text, struct err *err); /* bytes, or -1 */
+int spec_set_memory_reservation(struct spec *s, const char *text, struct err *err);
+int spec_set_cpu_shares(struct spec *s, const char *text, struct err *err);  /* 2 to 262144 */
+int spec_set_cpuset_cpus(struct spec *s, const char *text, struct err *err); /* 0-3,8 */
+int spec_set_cpuset_mems(struct spec *s, const char *text, struct err *err);
+int spec_set_oom_score(struct spec *s, const char *text, struct err *err); /* 0 to 1000 */
+struct resources resources_unset(void);
+void resources_done(struct resources *r);
+/* -EINVAL: swap without a memory limit, or less than it. memory: with the policy's. */
+int resources_check(const struct resources *r, int64_t memory, struct err *err);
 int spec_set_disk(struct spec *s, const char *text, struct err *err);   /* 512m, 10g, bytes */
 int spec_add_ulimit(struct spec *s, const char *text, struct err *err); /* nofile=1024[:2048] */
 /* none, internet, container:NAME, or the name of a network */

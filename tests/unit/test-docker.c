@@ -46,6 +46,17 @@ TEST(what_becomes_of_a_body)
         {"{\"HostConfig\":{\"Memory\":67108864,\"PidsLimit\":9,\"NanoCpus\":1500000000}}",
          "\"memory\":67108864,\"pids\":9,\"cpus\":1.5"},
         {"{\"HostConfig\":{\"CpuQuota\":50000}}", "\"cpus\":0.5"},
+        {"{\"HostConfig\":{\"Memory\":8388608,\"MemorySwap\":16777216,\"MemoryReservation\":"
+         "4194304}}",
+         "\"limits\":{\"memory\":8388608,\"memorySwap\":16777216,\"memoryReservation\":4194304}"},
+        {"{\"HostConfig\":{\"Memory\":8388608,\"MemorySwap\":-1}}", "\"memorySwap\":-1"},
+        {"{\"HostConfig\":{\"MemorySwap\":-1}}", "\"limits\":{}"},
+        {"{\"HostConfig\":{\"Memory\":8388608,\"KernelMemory\":8388608}}",
+         "\"limits\":{\"memory\":8388608}"},
+        {"{\"HostConfig\":{\"CpuShares\":1,\"CpusetCpus\":\"0-1,3\",\"CpusetMems\":\"0\","
+         "\"OomScoreAdj\":5}}",
+         "\"limits\":{\"cpuShares\":2,\"cpusetCpus\":\"0-1,3\",\"cpusetMems\":\"0\","
+         "\"oomScoreAdj\":5}"},
         {"{\"HostConfig\":{\"PidsLimit\":-1}}", "\"limits\":{}"},
         {"{\"HostConfig\":{\"NetworkMode\":\"bridge\"}}", "\"network\":{\"mode\":\"internet\"}"},
         {"{\"HostConfig\":{\"NetworkMode\":\"none\"}}", "\"network\":{\"mode\":\"none\"}"},
@@ -198,7 +209,15 @@ TEST(fields_that_cannot_be_had_are_refused)
         {"{\"Healthcheck\":{\"Test\":[\"CMD\",\"x\"],\"Timeout\":-1}}", -EINVAL, "Healthcheck: "},
         {"{\"Healthcheck\":{\"Test\":\"x\"}}", -EINVAL, "Healthcheck: "},
         {"{\"healthcheck\":{\"test\":\"x\"}}", -EINVAL, "Healthcheck: "},
-        {"{\"HostConfig\":{\"CpuShares\":2}}", -EOPNOTSUPP, "HostConfig.CpuShares: "},
+        {"{\"HostConfig\":{\"CpuShares\":-2}}", -EINVAL, "HostConfig.CpuShares: "},
+        {"{\"HostConfig\":{\"KernelMemory\":2}}", -EOPNOTSUPP, "HostConfig.KernelMemory: "},
+        {"{\"HostConfig\":{\"KernelMemory\":4194304,\"Memory\":8388608}}", -EOPNOTSUPP,
+         "HostConfig.KernelMemory: "},
+        {"{\"HostConfig\":{\"BlkioWeight\":9}}", -EINVAL, "HostConfig.BlkioWeight: "},
+        {"{\"HostConfig\":{\"OomScoreAdj\":-1}}", -EPERM, "HostConfig.OomScoreAdj: "},
+        {"{\"HostConfig\":{\"OomScoreAdj\":1001}}", -EINVAL, "HostConfig.OomScoreAdj: "},
+        {"{\"HostConfig\":{\"MemorySwappiness\":101}}", -EINVAL, "HostConfig.MemorySwappiness: "},
+        {"{\"HostConfig\":{\"MemorySwap\":4194304}}", -EINVAL, "HostConfig.MemorySwap: "},
         {"{\"HostConfig\":{\"CpuQuota\":9223372036854775807}}", -EINVAL, "HostConfig.CpuQuota: "},
         {"{\"HostConfig\":{\"CpuQuota\":50000,\"CpuPeriod\":999}}", -EINVAL,
          "HostConfig.CpuPeriod: must be 1000 to 1000000"},
@@ -215,8 +234,7 @@ TEST(fields_that_cannot_be_had_are_refused)
          "HostConfig.Tmpfs: \"/t\": "},
         {"{\"HostConfig\":{\"Tmpfs\":{\"/t\":\"uid=65536\"}}}", -ERANGE,
          "HostConfig.Tmpfs: \"/t\": "},
-        {"{\"HostConfig\":{\"MemorySwap\":-1,\"Memory\":1}}", -EOPNOTSUPP,
-         "HostConfig.MemorySwap: "},
+        {"{\"HostConfig\":{\"MemorySwap\":-2,\"Memory\":1}}", -EINVAL, "HostConfig.MemorySwap: "},
     };
 
     for (size_t i = 0; i < sizeof(rows) / sizeof(rows[0]); i++) {

@@ -37,6 +37,8 @@ static const char *const tag_names[TAG_MAX] = {
     TAG_NAME(TAG_IMAGE_LAYER), TAG_NAME(TAG_WORKER), TAG_NAME(TAG_SANDBOX), TAG_NAME(TAG_BYTES),
     TAG_NAME(TAG_NAMED_VOLUME), TAG_NAME(TAG_VOLUME_NAME), TAG_NAME(TAG_META), TAG_NAME(TAG_DISK),
     TAG_NAME(TAG_COUNT), TAG_NAME(TAG_NET_ALIASES), TAG_NAME(TAG_TMPFS_ROOT),
+    TAG_NAME(TAG_SWAP), TAG_NAME(TAG_RESERVATION), TAG_NAME(TAG_SHARES), TAG_NAME(TAG_CPUSET_CPUS),
+    TAG_NAME(TAG_CPUSET_MEMS), TAG_NAME(TAG_OOM_SCORE),
 };
 /* clang-format on */
 
@@ -211,7 +213,7 @@ static void check_starts(struct golden *g)
 /* Records of a start that came later. */
 static void check_start_resources(struct golden *g)
 {
-    auto_buf struct buf b = BUF_INIT(LAUNCH_SIZE_MAX);
+    auto_buf struct buf b = BUF_INIT(LAUNCH_SIZE_MAX), c = BUF_INIT(LAUNCH_SIZE_MAX);
     struct launch_request q;
 
     launch_begin(&b, LAUNCH_START);
@@ -229,6 +231,22 @@ static void check_start_resources(struct golden *g)
     check_request(g, "start-resources", &b, &q);
     CHECK(q.tmpfs[0].read_only && q.tmpfs[0].no_exec && q.tmpfs[0].has_root);
     CHECK(q.tmpfs[0].root.mode == 0750 && q.tmpfs[0].root.uid == 1 && q.tmpfs[0].root.gid == 2);
+
+    launch_begin(&c, LAUNCH_LIMITS);
+    launch_put_string(&c, TAG_ID, "a-1");
+    launch_put_number(&c, TAG_MEMORY, 64 << 20);
+    launch_put_number(&c, TAG_SWAP, LAUNCH_SWAP_UNLIMITED);
+    launch_put_number(&c, TAG_RESERVATION, 32 << 20);
+    launch_put_number(&c, TAG_SHARES, 512);
+    launch_put_string(&c, TAG_CPUSET_CPUS, "0-3,8");
+    launch_put_string(&c, TAG_CPUSET_MEMS, "0");
+    launch_put_number(&c, TAG_OOM_SCORE, 1000);
+    CHECK_INT(launch_end(&c), 0);
+    check_request(g, "limits", &c, &q);
+    CHECK(q.swap == LAUNCH_SWAP_UNLIMITED && q.reservation == 32 << 20 && q.shares == 512);
+    CHECK(q.oom_score == 1000 && q.memory == 64 << 20 && q.cpu == -1);
+    CHECK_STR(q.cpus, "0-3,8");
+    CHECK_STR(q.mems, "0");
 }
 
 /* These verbs take an id and nothing else, or nothing at all. */

@@ -4,6 +4,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/resource.h>
 
 #include "api/docker/common.h"
 #include "api/docker/containers.h"
@@ -12,6 +13,7 @@
 #include "base/address.h"
 #include "base/auto.h"
 #include "base/clock.h"
+#include "base/strtab.h"
 #include "exec/health.h"
 #include "image/reference.h"
 #include "policy/net-setup.h"
@@ -369,6 +371,58 @@ static void put_kept(json_t *root, json_t *kept, const char *key, const char *ke
         (void)docker_put(root, key, json_incref(value));
 }
 
+static json_t *encode_ulimits(const struct spec *spec)
+{
+    json_t *list = spec->rlimit_count > 0 ? json_array() : json_null();
+
+    for (size_t i = 0; i < spec->rlimit_count; i++) {
+        const struct rlimit_value *v = &spec->rlimits[i];
+        const char *name = strtab_name(rlimit_names, v->resource) + strlen("RLIMIT_");
+        char text[16] = "";
+
+        for (size_t k = 0; name[k] != '\0' && k + 1 < sizeof(text); k++)
+            text[k] = (char)(name[k] | 0x20);
+        (void)json_array_append_new(
+            list, json_pack("{s:s, s:I, s:I}", "Name", text, "Soft",
+                            v->soft == RLIM_INFINITY ? (json_int_t)-1 : (json_int_t)v->soft, "Hard",
+                            v->hard == RLIM_INFINITY ? (json_int_t)-1 : (json_int_t)v->hard));
+    }
+    return list;
+}
+
+/* Memory and swap together: without a word of its own as much as memory, so no swap. */
+static json_int_t memory_swap(const struct spec *spec)
+{
+    if (spec->resources.swap_bytes == SPEC_SWAP_UNLIMITED)
+        return -1;
+    return limit_or(spec->resources.swap_bytes, limit_or(spec->limits.memory_bytes, 0));
+}
+
+/* asked (or NULL): as the request said it, where the spec has it in another form or not at all. */
+static void put_resources(json_t *root, const struct spec *spec, json_t *asked)
+{
+    const struct resources *r = &spec->resources;
+    const json_int_t quota = json_integer_value(json_object_get(asked, "CpuQuota"));
+    const json_int_t period = json_integer_value(json_object_get(asked, "CpuPeriod"));
+
+    (void)json_object_update_new(
+        root,
+        json_pack("{s:I, s:I, s:I, s:s, s:s, s:i, s:i, s:i, s:n, s:b, s:I, s:o}",
+                  "MemoryReservation", (json_int_t)limit_or(r->reservation_bytes, 0), "MemorySwap",
+                  memory_swap(spec), "CpuShares", (json_int_t)limit_or(r->cpu_shares, 0),
+                  "CpusetCpus", r->cpus != NULL ? r->cpus : "", "CpusetMems",
+                  r->mems != NULL ? r->mems : "", "BlkioWeight", 0, "CpuQuota", 0, "CpuPeriod", 0,
+                  "MemorySwappiness", "OomKillDisable", 0, "OomScoreAdj",
+                  (json_int_t)limit_or(r->oom_score, 0), "Ulimits", encode_ulimits(spec)));
+    if (asked != NULL)
+        (void)json_object_update(root, asked);
+    /* The native API may have changed the limit since. */
+    if (quota > 0 && quota * 1000 / (period > 0 ? period : 100000) == spec->limits.cpu_millis)
+        (void)docker_put(root, "NanoCpus", json_integer(0));
+    else if (quota != 0)
+        (void)docker_put(root, "CpuQuota", json_integer(0));
+}
+
 static json_t *encode_host_config(const struct spec *spec, json_t *kept)
 {
     json_t *root = json_pack(
@@ -396,6 +450,7 @@ static json_t *encode_host_config(const struct spec *spec, json_t *kept)
                   kept_or_null(kept, "capDrop"), "Devices", "LogConfig", "Type", "json-file",
                   "Config", "Init", (int)spec->init, "ConsoleSize", 0, 0));
     put_kept(root, kept, "Tmpfs", "tmpfs");
+    put_resources(root, spec, json_object_get(kept, "asked"));
     return root;
 }
 

@@ -45,6 +45,16 @@ extern const struct body_elsewhere create_body_elsewhere[];
 /* For a commit's body, which is a container.Config in Docker: 501 for all of its keys. */
 extern const struct body_elsewhere create_body_of_commit[];
 void create_body_done(struct create_body *b);
+
+/* The body of POST /containers/{id}/update. */
+struct create_update {
+    const char *restart; /* borrowed from the tree; NULL = not given */
+    int64_t retries;
+    json_t *limits; /* owned: what changes of the spec's limits; NULL = nothing */
+    json_t *kept;   /* owned: what inspect shows of it beside the spec; NULL = nothing */
+};
+/* Decodes root (borrowed, outlives *ret). The caller frees limits and kept, also on failure. */
+int create_update_decode(json_t *root, struct create_update *ret, struct err *err);
 /* Checks CapAdd when the policy's capabilities are known. -EPERM for one that the policy lacks,
  * except NET_ADMIN, which create.c checks. */
 int create_check_caps(const struct create_body *b, const char *policy, uint64_t had,

@@ -127,7 +127,8 @@ int t_tmpfs(json_t *value, const struct body_field *field, void *dst, const char
 
 int create_finish_tmpfs(struct making *m, struct err *err)
 {
-    const int64_t bytes = m->memory >= SPEC_TMPFS_MIN ? m->memory : TMPFS_BYTES_NO_LIMIT;
+    const int64_t bytes =
+        m->asked.memory >= SPEC_TMPFS_MIN ? m->asked.memory : TMPFS_BYTES_NO_LIMIT;
     json_t *element;
     size_t i;
 
