@@ -423,6 +423,19 @@ static void put_resources(json_t *root, const struct spec *spec, json_t *asked)
         (void)docker_put(root, "CpuQuota", json_integer(0));
 }
 
+/* What was asked, and the policy that came of it. */
+static json_t *encode_security(const struct spec *spec, const json_t *kept)
+{
+    json_t *list = json_array(), *asked;
+    size_t i;
+
+    json_array_foreach(json_object_get(kept, "securityOpt"), i, asked)
+        if (strncmp(json_string_value(asked), "rind-policy=", strlen("rind-policy=")) != 0)
+            (void)json_array_append(list, asked);
+    (void)json_array_append_new(list, json_sprintf("rind-policy=%s", spec->policy));
+    return list;
+}
+
 static json_t *encode_host_config(const struct spec *spec, json_t *kept)
 {
     json_t *root = json_pack(
@@ -438,17 +451,17 @@ static json_t *encode_host_config(const struct spec *spec, json_t *kept)
         (json_int_t)limit_or(spec->limits.pids, 0), "ShmSize",
         (json_int_t)limit_or(spec->limits.shm_bytes, 64 << 20), "Dns", kept_or_null(kept, "dns"),
         "ExtraHosts", kept_or_null(kept, "extraHosts"), "GroupAdd", docker_strings(spec->groups),
-        "SecurityOpt", json_pack("[o]", json_sprintf("rind-policy=%s", spec->policy)));
+        "SecurityOpt", encode_security(spec, kept));
 
     if (root == NULL)
         return NULL;
     (void)json_object_update_new(
-        root,
-        json_pack("{s:b, s:s, s:s, s:s, s:s, s:s, s:o, s:o, s:n, s:{s:s, s:{}}, s:b, s:[ii]}",
-                  "Privileged", 0, "PidMode", "", "IpcMode", "private", "UTSMode", "", "UsernsMode",
-                  "", "CgroupnsMode", "private", "CapAdd", kept_or_null(kept, "capAdd"), "CapDrop",
-                  kept_or_null(kept, "capDrop"), "Devices", "LogConfig", "Type", "json-file",
-                  "Config", "Init", (int)spec->init, "ConsoleSize", 0, 0));
+        root, json_pack("{s:b, s:s, s:s, s:s, s:s, s:s, s:o, s:o, s:o, s:{s:s, s:{}}, s:b, s:[ii]}",
+                        "Privileged", 0, "PidMode", "", "IpcMode", "private", "UTSMode", "",
+                        "UsernsMode", "", "CgroupnsMode", "private", "CapAdd",
+                        kept_or_null(kept, "capAdd"), "CapDrop", kept_or_null(kept, "capDrop"),
+                        "Devices", kept_or_null(kept, "devices"), "LogConfig", "Type", "json-file",
+                        "Config", "Init", (int)spec->init, "ConsoleSize", 0, 0));
     put_kept(root, kept, "Tmpfs", "tmpfs");
     put_resources(root, spec, json_object_get(kept, "asked"));
     return root;
@@ -496,7 +509,9 @@ static json_t *encode_config(const struct sandbox *s, json_t *kept)
         "Env", docker_strings(spec->env), "Cmd", docker_strings(spec->argv), "Image",
         docker_image_name(s, kept), "ExposedPorts", kept_or_empty(kept, "exposed"), "Labels",
         docker_labels(spec), "WorkingDir", spec->cwd != NULL ? spec->cwd : "", "Entrypoint",
-        "StopSignal", signal, "StopTimeout", (json_int_t)(spec->stop_timeout_ms / MS));
+        "StopSignal", signal, "StopTimeout",
+        spec->stop_timeout_ms == SPEC_TIME_MAX_MS ? (json_int_t)-1
+                                                  : (json_int_t)(spec->stop_timeout_ms / MS));
     check = encode_health_config(&spec->health);
     if (check != NULL)
         (void)docker_put(root, "Healthcheck", check);

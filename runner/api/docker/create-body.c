@@ -155,8 +155,8 @@ static int t_stop_timeout(json_t *value, const struct body_field *field, void *d
     int r = b_number(value, field, dst, path, err);
 
     m->has_stop_timeout = true;
-    if (r == 0 && m->stop_timeout < 0)
-        r = body_fail(err, -EOPNOTSUPP, path, "a stop ends: it does not wait for ever");
+    if (r == 0 && m->stop_timeout < -1)
+        r = body_fail(err, -EINVAL, path, "must be seconds, or -1");
     if (r == 0 && m->stop_timeout > SPEC_TIME_MAX_MS / 1000)
         r = body_fail(err, -EINVAL, path, "must be at most %" PRId64 " seconds",
                       (int64_t)(SPEC_TIME_MAX_MS / 1000));
@@ -279,41 +279,6 @@ static int t_pid(json_t *value, const struct body_field *field, void *dst, const
     return 0;
 }
 
-static int t_security(json_t *value, const struct body_field *field, void *dst, const char *path,
-                      struct err *err)
-{
-    static const char policy[] = "rind-policy=";
-    struct making *m = dst;
-    json_t *element;
-    size_t i;
-    int r = create_check_strings(value, path, err);
-
-    (void)field;
-    if (r < 0)
-        return r;
-    json_array_foreach(value, i, element) {
-        const char *text = json_string_value(element);
-
-        if (strncmp(text, policy, sizeof(policy) - 1) == 0)
-            m->out->policy = text + sizeof(policy) - 1;
-        else if (strcmp(text, "no-new-privileges:false") == 0 ||
-                 strcmp(text, "no-new-privileges=false") == 0)
-            continue;
-        else if (strcmp(text, "no-new-privileges") == 0 ||
-                 strcmp(text, "no-new-privileges:true") == 0 ||
-                 strcmp(text, "no-new-privileges=true") == 0)
-            m->out->policy = "untrusted";
-        else if (strstr(text, "unconfined") != NULL || strncmp(text, "label", 5) == 0 ||
-                 strncmp(text, "systempaths", 11) == 0)
-            return body_fail(err, -EPERM, path, "\"%.64s\": the confinement is not taken away",
-                             text);
-        else
-            return body_fail(err, -EOPNOTSUPP, path,
-                             "\"%.64s\": filters are a policy's (rind-policy=NAME)", text);
-    }
-    return 0;
-}
-
 /* An empty list removes the masks; null keeps them. */
 static int refuse_paths(const json_t *host, const char *key, struct err *err)
 {
@@ -426,6 +391,7 @@ static const struct body_field host_fields[] = {
     {.name = "CapAdd",         .take = t_cap_add},
     {.name = "CapDrop",        .take = t_cap_drop},
     {.name = "SecurityOpt",    .take = t_security},
+    {.name = "Devices",        .take = t_devices},
     {.name = "LogConfig",      .take = b_object, .fields = log_fields, .loose = true},
     {.name = "PidMode",        .take = t_pid},
     {.name = "IpcMode",        .take = t_ipc},
@@ -448,12 +414,14 @@ static const struct body_field host_fields[] = {
     {.name = "OomScoreAdj",    .take = b_number, BODY(asked.oom_score)},
     {.name = "MaskedPaths",    .take = b_ignore}, /* see refuse_paths */
     {.name = "ReadonlyPaths",  .take = b_ignore},
-    REFUSED("Privileged",        "there are no privileged containers"),
+    REFUSED("Privileged",        "there are no privileged containers; ask for what it is needed "
+                                 "for: CapAdd NET_ADMIN (its own network), CapAdd SYS_ADMIN with "
+                                 "the device /dev/fuse (mounts), or SecurityOpt rind-policy=NAME "
+                                 "(a policy of the daemon's owner)"),
     REFUSED("UsernsMode",        OWN_NAMESPACE),
     REFUSED("UTSMode",           OWN_NAMESPACE),
     REFUSED("Cgroup",            "a container is in no other's cgroup"),
     REFUSED("CgroupParent",      "where a container's cgroup lies is rind's affair"),
-    REFUSED("Devices",           NO_DEVICES),
     REFUSED("DeviceRequests",    NO_DEVICES),
     REFUSED("DeviceCgroupRules", NO_DEVICES),
     REFUSED("Sysctls",           "the kernel is not set up by containers"),
@@ -641,8 +609,11 @@ static int making_finish_words(struct making *m, struct err *err)
     for (size_t i = 0; r == 0 && i < sizeof(rows) / sizeof(rows[0]); i++)
         if (rows[i].value != NULL)
             r = create_put(m, rows[i].key, json_string(rows[i].value), err);
-    if (r == 0 && m->has_stop_timeout && m->stop_timeout >= 0)
-        r = create_put(m, "stopTimeoutMs", json_integer(m->stop_timeout * 1000), err);
+    /* -1 waits for ever in Docker, and for a year here. */
+    if (r == 0 && m->has_stop_timeout)
+        r = create_put(
+            m, "stopTimeoutMs",
+            json_integer(m->stop_timeout >= 0 ? m->stop_timeout * 1000 : SPEC_TIME_MAX_MS), err);
     return r;
 }
 

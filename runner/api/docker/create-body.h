@@ -10,7 +10,12 @@
 
 struct err;
 
-enum { CREATE_WARNINGS_MAX = 4 };
+enum { CREATE_WARNINGS_MAX = 8 };
+
+/* Times of a Healthcheck without a Test; 0 = the image's. */
+struct create_health_times {
+    int64_t interval_ms, timeout_ms, start_period_ms, start_interval_ms, retries;
+};
 
 struct create_body {
     json_t *spec;         /* owned: like POST /v1/sandboxes takes it, without the image's part */
@@ -30,6 +35,10 @@ struct create_body {
     const char *policy;   /* borrowed: SecurityOpt "rind-policy=…"; NULL */
     bool adds_net_admin;  /* CapAdd NET_ADMIN: selects another policy, except for a built-in
                            * sidecar */
+    bool adds_sys_admin, has_fuse; /* CapAdd SYS_ADMIN, and the device /dev/fuse: the policy fuse */
+    const char *wants_ptrace; /* the key that asks for a policy with ptrace; NULL = none does */
+    struct create_health_times health; /* for the image's own check, if has_health_times */
+    bool has_health_times;
     const char *warnings[CREATE_WARNINGS_MAX];
     unsigned warning_count;
 };
