@@ -45,6 +45,7 @@ SPEC_HANDLER(spec_set_cpu_shares);
 SPEC_HANDLER(spec_set_cpuset_cpus);
 SPEC_HANDLER(spec_set_cpuset_mems);
 SPEC_HANDLER(spec_set_oom_score);
+SPEC_HANDLER(spec_add_sysctl);
 SPEC_HANDLER(spec_set_pids);
 SPEC_HANDLER(spec_set_shm_size);
 SPEC_HANDLER(spec_set_disk);
@@ -189,6 +190,9 @@ const struct opt limit_options[] = {
       .help = "Run on these processors only, such as 0-3,8" },
     { .name = "cpuset-mems", .arg = "LIST", .set = on_spec_set_cpuset_mems,
       .help = "Use the memory of these nodes only" },
+    { .name = "sysctl", .arg = "NAME=VALUE", .set = on_spec_add_sysctl, .flags = OPT_REPEAT,
+      .help = "Set a kernel parameter of its own net or ipc namespace, such as "
+              "net.core.somaxconn=1024" },
     { .name = "oom-score-adj", .arg = "NUMBER", .set = on_spec_set_oom_score,
       .help = "0 to 1000: how early its processes are killed when the host's memory runs out" },
     { .name = "ulimit", .arg = "NAME=SOFT[:HARD]", .set = on_spec_add_ulimit, .flags = OPT_REPEAT,

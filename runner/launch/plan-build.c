@@ -105,6 +105,27 @@ static void plan_add_net_sysctls(struct plan_build_builder *b)
                                .flags = PLAN_OPTIONAL});
 }
 
+/* What the client asks for its own namespaces. The launcher has checked the names (request.c);
+ * those of the net namespace are skipped for a joined one, which is another sandbox's. */
+static void plan_add_sysctls(struct plan_build_builder *b, const struct launch_request *q,
+                             bool joined)
+{
+    char path[sizeof("proc/sys/") + SYSCTL_NAME_MAX + 1];
+
+    for (size_t i = 0; i < q->sysctl_count; i++) {
+        const char *value = strchr(q->sysctls[i], '=') + 1;
+
+        if (joined && sysctl_judge(q->sysctls[i]) == SYSCTL_NET)
+            continue;
+        (void)snprintf(path, sizeof(path), "proc/sys/%.*s", (int)(value - 1 - q->sysctls[i]),
+                       q->sysctls[i]);
+        for (char *p = path + sizeof("proc/sys"); *p != '\0'; p++)
+            if (*p == '.')
+                *p = '/';
+        plan_add_op(b, (struct op){.type = PLAN_OP_SYSCTL, .fd = -1, .path = path, .text = value});
+    }
+}
+
 /* Formats options of a tmpfs of this size. size= does not count inodes, each of which costs about 1
  * KiB of kernel memory. So the number of inodes is limited to the same amount once more. */
 static void tmpfs_options(char *buf, size_t cap, long long bytes, unsigned mode)
@@ -386,6 +407,7 @@ int plan_build(const struct launch_request *q, const struct plan_mounts *mounts,
     plan_add_counters(&b, q, has_cgroup);
     if (!mounts->joined)
         plan_add_net_sysctls(&b);
+    plan_add_sysctls(&b, q, mounts->joined);
     /* A read-only path becomes a new mount on top, so a mask below it must be mounted later. */
     for (size_t i = 0; i < q->read_only_count; i++)
         plan_add_op(&b, (struct op){.type = PLAN_OP_READONLY, .fd = -1, .path = q->read_only[i]});

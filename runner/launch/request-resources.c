@@ -103,3 +103,18 @@ int dec_tmpfs_root(const struct request_record *r, struct launch_request *q)
     q->tmpfs[q->tmpfs_count - 1].root = root;
     return 0;
 }
+
+int dec_sysctl(const struct request_record *r, struct launch_request *q)
+{
+    const char *text;
+    int n = record_get_string(r, SYSCTL_TEXT_MAX, &text);
+
+    if (n < 0)
+        return n;
+    if (sysctl_judge(text) == SYSCTL_REFUSED)
+        return -EPERM;
+    if (q->sysctl_count == SYSCTLS_MAX)
+        return -E2BIG;
+    q->sysctls[q->sysctl_count++] = text;
+    return 0;
+}

@@ -598,6 +598,7 @@ static const struct {
     [TAG_SHARES]       = {"shares",       dec_shares,       false},
     [TAG_CPUSET_CPUS]  = {"cpuset_cpus",  dec_cpuset_cpus,  false},
     [TAG_CPUSET_MEMS]  = {"cpuset_mems",  dec_cpuset_mems,  false},
+    [TAG_SYSCTL]       = {"sysctl",       dec_sysctl,       true},
     [TAG_OOM_SCORE]    = {"oom_score",    dec_oom_score,    false},
 };
 /* clang-format on */

@@ -20,6 +20,7 @@
 #include "base/address.h"
 #include "base/buf.h"
 #include "policy/net-rule.h"
+#include "policy/sysctl.h"
 
 struct err;
 
@@ -160,6 +161,7 @@ enum launch_tag {
     TAG_CPUSET_CPUS, /* string: processors, such as "0-3,8" */
     TAG_CPUSET_MEMS, /* string: memory nodes */
     TAG_OOM_SCORE,   /* u64, 0 to 1000: oom_score_adj of its processes */
+    TAG_SYSCTL,      /* string: NAME=VALUE (policy/sysctl.h) */
     TAG_MAX
 };
 
@@ -269,6 +271,8 @@ struct launch_request {
     int64_t memory, pids, cpu, shm, disk;         /* -1 = not given */
     int64_t swap, reservation, shares, oom_score; /* 0 = not given */
     const char *cpus, *mems;                      /* NULL = not given */
+    const char *sysctls[SYSCTLS_MAX];
+    size_t sysctl_count;
     const char *root_dir;
     const char *layers[LAUNCH_LAYERS_MAX];
     size_t layer_count;

@@ -394,6 +394,20 @@ int sandbox_copy_request(struct buf *b, const char *id, const struct spec *spec,
     return r < 0 ? err_errno(err, r, "copy a directory") : 0;
 }
 
+/* A network that it joins is another sandbox's, and so are its parameters. */
+static int put_sysctls(struct buf *b, const struct spec *spec, bool joins, struct err *err)
+{
+    for (char **text = spec->sysctls; text != NULL && *text != NULL; text++) {
+        if (joins && sysctl_judge(*text) == SYSCTL_NET)
+            return err_set(err, -EINVAL,
+                           "sysctls: \"%s\": the network of another sandbox is not this one's to "
+                           "set up",
+                           *text);
+        launch_put_string(b, TAG_SYSCTL, *text);
+    }
+    return 0;
+}
+
 static void put_tmpfs(struct buf *b, const struct tmpfs *t)
 {
     launch_put_tmpfs(b, &(struct launch_tmpfs){
@@ -455,6 +469,9 @@ int sandbox_request(struct buf *b, const char *id, const struct spec *spec,
         return r;
     put_limit(b, TAG_OOM_SCORE, spec->resources.oom_score);
     put_merged_rlimits(b, spec, policy);
+    r = put_sysctls(b, spec, join != NULL, err);
+    if (r < 0)
+        return r;
     put_paths(b, TAG_MASKED, ready->masked);
     put_paths(b, TAG_READONLY, ready->read_only);
     r = put_root(b, spec, layers, root_fd >= 0, err);

@@ -331,6 +331,8 @@ int spec_to_json(const struct spec *s, json_t **ret, struct err *err)
     put_value(&o, "env", encode_pairs(s->env));
     put_string(&o, "cwd", s->cwd);
     put_string(&o, "user", s->user);
+    if (s->sysctls != NULL)
+        put_value(&o, "sysctls", encode_strings(s->sysctls));
     if (s->groups != NULL)
         put_value(&o, "groups", encode_strings(s->groups));
     put_string(&o, "hostname", s->hostname);

@@ -588,6 +588,7 @@ static const struct list_key {
     {"hostPorts", spec_add_host_port, true}, {"dns", spec_add_dns, false},
     {"extraHosts", spec_add_host, false},    {"capDrop", spec_add_cap_drop, false},
     {"groups", spec_add_group, true},        {"aliases", spec_add_net_alias, false},
+    {"sysctls", spec_add_sysctl, false},
 };
 
 static int d_list(json_t *value, const struct jfield *field, void *dst, const struct jpath *path,
@@ -832,6 +833,7 @@ static const struct jfield spec_fields[] = {
     {.name = "extraHosts", .decode = d_list,       .nullable = true},
     {.name = "capDrop",    .decode = d_list,       .nullable = true},
     {.name = "groups",     .decode = d_list,       .nullable = true},
+    {.name = "sysctls",    .decode = d_list,       .nullable = true},
     {.name = "readOnly",   .decode = d_bool,       .nullable = true, .off = SPEC(read_only)},
     {.name = "init",       .decode = d_bool,       .nullable = true, .off = SPEC(init)},
     {.name = "tty",        .decode = d_bool,       .nullable = true, .off = SPEC(tty)},

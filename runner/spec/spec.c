@@ -63,6 +63,7 @@ void spec_free(struct spec *s)
     json_strings_free(s->entrypoint);
     json_strings_free(s->image_layers);
     json_strings_free(s->groups);
+    json_strings_free(s->sysctls);
     health_check_done(&s->health);
     free(s->image);
     free(s->image_id);

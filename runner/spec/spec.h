@@ -116,10 +116,11 @@ struct spec {
      * point.
      */
     char **argv;
-    char **env;    /* owned, NULL-terminated "K=V"; unique names */
-    char *cwd;     /* owned; absolute; NULL = "/" */
-    char *user;    /* owned; "name|uid[:group|gid]"; NULL = root; names resolve inside */
-    char **groups; /* owned, NULL-terminated; names or numbers, as in user; NULL = none */
+    char **env;     /* owned, NULL-terminated "K=V"; unique names */
+    char *cwd;      /* owned; absolute; NULL = "/" */
+    char *user;     /* owned; "name|uid[:group|gid]"; NULL = root; names resolve inside */
+    char **sysctls; /* owned, NULL-terminated "NAME=VALUE"; NULL = none */
+    char **groups;  /* owned, NULL-terminated; names or numbers, as in user; NULL = none */
     struct volume *volumes;
     size_t volume_count;
     struct tmpfs *tmpfs;
@@ -273,6 +274,8 @@ int spec_add_deny_host(struct spec *s, const char *text, struct err *err);
 int spec_set_egress_file(struct spec *s, const char *path, struct err *err);
 /* NAME:ADDRESS, or NAME:host-gateway. */
 int spec_add_host(struct spec *s, const char *text, struct err *err);
+/* NAME=VALUE, one of policy/sysctl.h; -EPERM for others. */
+int spec_add_sysctl(struct spec *s, const char *text, struct err *err);
 /* A name in the sandbox's /etc/group, or a number. */
 int spec_add_group(struct spec *s, const char *text, struct err *err);
 /* "CAP_NET_RAW", as in policies, or "ALL". */

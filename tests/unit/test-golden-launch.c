@@ -38,7 +38,7 @@ static const char *const tag_names[TAG_MAX] = {
     TAG_NAME(TAG_NAMED_VOLUME), TAG_NAME(TAG_VOLUME_NAME), TAG_NAME(TAG_META), TAG_NAME(TAG_DISK),
     TAG_NAME(TAG_COUNT), TAG_NAME(TAG_NET_ALIASES), TAG_NAME(TAG_TMPFS_ROOT),
     TAG_NAME(TAG_SWAP), TAG_NAME(TAG_RESERVATION), TAG_NAME(TAG_SHARES), TAG_NAME(TAG_CPUSET_CPUS),
-    TAG_NAME(TAG_CPUSET_MEMS), TAG_NAME(TAG_OOM_SCORE),
+    TAG_NAME(TAG_CPUSET_MEMS), TAG_NAME(TAG_OOM_SCORE), TAG_NAME(TAG_SYSCTL),
 };
 /* clang-format on */
 
@@ -213,8 +213,9 @@ static void check_starts(struct golden *g)
 /* Records of a start that came later. */
 static void check_start_resources(struct golden *g)
 {
-    auto_buf struct buf b = BUF_INIT(LAUNCH_SIZE_MAX), c = BUF_INIT(LAUNCH_SIZE_MAX);
-    struct launch_request q;
+    auto_buf struct buf b = BUF_INIT(LAUNCH_SIZE_MAX), c = BUF_INIT(LAUNCH_SIZE_MAX),
+                        d = BUF_INIT(LAUNCH_SIZE_MAX);
+    struct launch_request q, own;
 
     launch_begin(&b, LAUNCH_START);
     launch_put_string(&b, TAG_ID, "c");
@@ -243,6 +244,16 @@ static void check_start_resources(struct golden *g)
     launch_put_number(&c, TAG_OOM_SCORE, 1000);
     CHECK_INT(launch_end(&c), 0);
     check_request(g, "limits", &c, &q);
+    launch_begin(&d, LAUNCH_START);
+    launch_put_string(&d, TAG_ID, "d");
+    launch_put_string(&d, TAG_HOSTNAME, "d");
+    launch_put_string(&d, TAG_ROOT_DIR, "/srv/root");
+    launch_put_string(&d, TAG_SYSCTL, "net.core.somaxconn=1024");
+    launch_put(&d, TAG_FILTER, 0, filter, sizeof(filter));
+    CHECK_INT(launch_end(&d), 0);
+    check_request(g, "start-sysctls", &d, &own);
+    CHECK_INT(own.sysctl_count, 1);
+    CHECK_STR(own.sysctls[0], "net.core.somaxconn=1024");
     CHECK(q.swap == LAUNCH_SWAP_UNLIMITED && q.reservation == 32 << 20 && q.shares == 512);
     CHECK(q.oom_score == 1000 && q.memory == 64 << 20 && q.cpu == -1);
     CHECK_STR(q.cpus, "0-3,8");

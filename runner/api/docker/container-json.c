@@ -463,6 +463,7 @@ static json_t *encode_host_config(const struct spec *spec, json_t *kept)
                         "Devices", kept_or_null(kept, "devices"), "LogConfig", "Type", "json-file",
                         "Config", "Init", (int)spec->init, "ConsoleSize", 0, 0));
     put_kept(root, kept, "Tmpfs", "tmpfs");
+    put_kept(root, kept, "Sysctls", "sysctls");
     put_resources(root, spec, json_object_get(kept, "asked"));
     return root;
 }

@@ -64,7 +64,7 @@ int create_finish_tmpfs(struct making *m, struct err *err);
 
 /* Functions of table rows, in create-mounts.c, create-tmpfs.c, create-ports.c,
  * create-health.c and create-caps.c. */
-body_fn t_cap_add, t_cap_drop, t_security, t_devices;
+body_fn t_cap_add, t_cap_drop, t_security, t_devices, t_sysctls;
 body_fn t_binds, t_volumes, t_mounts, t_tmpfs;
 body_fn t_bindings, t_exposed;
 body_fn t_health;

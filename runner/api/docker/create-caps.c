@@ -199,6 +199,31 @@ int t_security(json_t *value, const struct body_field *field, void *dst, const c
     return docker_put(out->kept, "securityOpt", json_incref(value)) ? 0 : create_no_memory(err);
 }
 
+/* ---- Sysctls ---- */
+
+/* The spec's parser judges them. */
+int t_sysctls(json_t *value, const struct body_field *field, void *dst, const char *path,
+              struct err *err)
+{
+    struct making *m = dst;
+    const char *name;
+    json_t *element;
+
+    (void)field;
+    if (!json_is_object(value))
+        return body_fail(err, -EINVAL, path, "must be an object of strings");
+    json_object_foreach(value, name, element) {
+        int r;
+
+        if (!json_is_string(element))
+            return body_fail(err, -EINVAL, path, "must be an object of strings");
+        r = create_push(m, "sysctls", json_sprintf("%s=%s", name, json_string_value(element)), err);
+        if (r < 0)
+            return r;
+    }
+    return docker_put(m->out->kept, "sysctls", json_incref(value)) ? 0 : create_no_memory(err);
+}
+
 /* ---- Devices ---- */
 
 struct device_body {
