@@ -503,6 +503,9 @@ static int container_update(struct http_request *req, struct sandbox *s, json_t 
         r = spec_patch(sandbox_spec(s), patch, ret, err);
     if (r == 0)
         r = api_check_spec(req, *ret, err);
+    /* From here on messages name the spec's keys; before, the body's. */
+    if (r < 0 && json_object_size(patch) > 0)
+        create_body_explain(err);
     json_decref(u.limits);
     json_decref(u.kept);
     return r;
@@ -519,7 +522,6 @@ void docker_post_update(struct http_request *req)
     if (s == NULL)
         return;
     if (patch == NULL || container_update(req, s, patch, &changed, &err) < 0) {
-        create_body_explain(&err);
         reply_error(req, &err);
         return;
     }
