@@ -42,6 +42,13 @@ SPEC_HANDLER(spec_add_tmpfs);
 SPEC_HANDLER(spec_add_publish);
 SPEC_HANDLER(spec_set_memory);
 SPEC_HANDLER(spec_set_cpus);
+SPEC_HANDLER(spec_set_memory_swap);
+SPEC_HANDLER(spec_set_memory_reservation);
+SPEC_HANDLER(spec_set_cpu_shares);
+SPEC_HANDLER(spec_set_cpuset_cpus);
+SPEC_HANDLER(spec_set_cpuset_mems);
+SPEC_HANDLER(spec_set_oom_score);
+SPEC_HANDLER(spec_add_sysctl);
 SPEC_HANDLER(spec_set_pids);
 SPEC_HANDLER(spec_set_shm_size);
 SPEC_HANDLER(spec_set_disk);
@@ -116,9 +123,9 @@ const struct opt root_options[] = {
       .help = "Make HOST, a port of the host or IP:PORT, lead to this one; 127.0.0.1 by itself; "
               "without HOST (:PORT) a port is chosen, which rind ls shows. Of a daemon's "
               "sandboxes only" },
-    { .name = "tmpfs",     .arg = "DST[:SIZE]", .set = on_spec_add_tmpfs, .flags = OPT_REPEAT,
-      .help = "Mount an empty file system in memory at DST, of at most SIZE bytes "
-              "(default 64m)" },
+    { .name = "tmpfs",     .arg = "DST[:OPTIONS]", .set = on_spec_add_tmpfs, .flags = OPT_REPEAT,
+      .help = "Mount an empty file system in memory at DST; OPTIONS: size= (64m by itself), "
+              "mode= (1777), uid=, gid=, ro, noexec" },
     { .name = "disk",      .arg = "SIZE", .set = on_spec_set_disk,
       .help = "Give the sandbox's own layer a file system of SIZE bytes: what is written past that "
               "fails (ENOSPC). It takes room on the host as it is filled" },
@@ -201,6 +208,22 @@ const struct opt limit_options[] = {
       .help = "Limit processor time to NUMBER processors, such as 0.5" },
     { .name = "pids",   .arg = "COUNT", .set = on_spec_set_pids,
       .help = "Limit the number of processes and threads" },
+    { .name = "memory-swap", .arg = "SIZE", .set = on_spec_set_memory_swap,
+      .help = "Limit memory and swap together; -1: swap without a limit. Without it there is no "
+              "swap" },
+    { .name = "memory-reservation", .arg = "SIZE", .set = on_spec_set_memory_reservation,
+      .help = "Memory that the kernel should take from others first" },
+    { .name = "cpu-shares", .arg = "NUMBER", .set = on_spec_set_cpu_shares,
+      .help = "Weight of its processor time; others have 1024" },
+    { .name = "cpuset-cpus", .arg = "LIST", .set = on_spec_set_cpuset_cpus,
+      .help = "Run on these processors only, such as 0-3,8" },
+    { .name = "cpuset-mems", .arg = "LIST", .set = on_spec_set_cpuset_mems,
+      .help = "Use the memory of these nodes only" },
+    { .name = "sysctl", .arg = "NAME=VALUE", .set = on_spec_add_sysctl, .flags = OPT_REPEAT,
+      .help = "Set a kernel parameter of its own net or ipc namespace, such as "
+              "net.core.somaxconn=1024" },
+    { .name = "oom-score-adj", .arg = "NUMBER", .set = on_spec_set_oom_score,
+      .help = "0 to 1000: how early its processes are killed when the host's memory runs out" },
     { .name = "ulimit", .arg = "NAME=SOFT[:HARD]", .set = on_spec_add_ulimit, .flags = OPT_REPEAT,
       .help = "Set a resource limit of each process, such as nofile=1024" },
     {0},

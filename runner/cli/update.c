@@ -44,6 +44,39 @@ HANDLER(restart, spec_set_restart, "restart")
 HANDLER(stop_signal, spec_set_stop_signal, "stopSignal")
 HANDLER(stop_timeout, spec_set_stop_timeout, "stopTimeoutMs")
 
+/* Parses a limit as rind create does, and puts it into the patch's limits. */
+static int put_limit(json_t *patch, int (*set)(struct spec *, const char *, struct err *),
+                     const char *text, struct err *err)
+{
+    auto_ptr(json_decref) json_t *one = json_object();
+    json_t *limits = json_object_get(patch, "limits");
+    int r;
+
+    if (limits == NULL && json_object_set_new(patch, "limits", json_object()) == 0)
+        limits = json_object_get(patch, "limits");
+    if (one == NULL || limits == NULL)
+        return err_errno(err, -ENOMEM, "update");
+    r = put_parsed(one, set, "limits", text, err);
+    if (r == 0 && json_object_update(limits, json_object_get(one, "limits")) < 0)
+        r = err_errno(err, -ENOMEM, "update");
+    return r;
+}
+
+#define LIMIT_HANDLER(name, set)                                                                   \
+    static int on_##name(void *target, const struct opt *o, const char *text, struct err *err)     \
+    {                                                                                              \
+        (void)o;                                                                                   \
+        return put_limit(((struct update_args *)target)->patch, set, text, err);                   \
+    }
+LIMIT_HANDLER(memory, spec_set_memory)
+LIMIT_HANDLER(memory_swap, spec_set_memory_swap)
+LIMIT_HANDLER(memory_reservation, spec_set_memory_reservation)
+LIMIT_HANDLER(cpus, spec_set_cpus)
+LIMIT_HANDLER(cpu_shares, spec_set_cpu_shares)
+LIMIT_HANDLER(cpuset_cpus, spec_set_cpuset_cpus)
+LIMIT_HANDLER(cpuset_mems, spec_set_cpuset_mems)
+LIMIT_HANDLER(pids, spec_set_pids)
+
 static int opt_inactivity(void *target, const struct opt *o, const char *text, struct err *err)
 {
     json_t *patch = ((struct update_args *)target)->patch;
@@ -110,21 +143,42 @@ static const struct opt update_options[] = {
       .help = "Stop the sandbox when nobody has used it for so long, from now on; none: never" },
     {0},
 };
+
+static const struct opt limit_rows[] = {
+    { .name = "memory", .letter = 'm', .arg = "SIZE", .set = on_memory,
+      .help = "Limit memory: bytes, or a number with k, m, g, or t" },
+    { .name = "memory-swap", .arg = "SIZE", .set = on_memory_swap,
+      .help = "Limit memory and swap together; -1: swap without a limit" },
+    { .name = "memory-reservation", .arg = "SIZE", .set = on_memory_reservation,
+      .help = "Memory that the kernel should take from others first" },
+    { .name = "cpus", .arg = "NUMBER", .set = on_cpus,
+      .help = "Limit processor time to NUMBER processors, such as 0.5" },
+    { .name = "cpu-shares", .arg = "NUMBER", .set = on_cpu_shares,
+      .help = "Weight of its processor time; others have 1024" },
+    { .name = "cpuset-cpus", .arg = "LIST", .set = on_cpuset_cpus,
+      .help = "Run on these processors only, such as 0-3,8" },
+    { .name = "cpuset-mems", .arg = "LIST", .set = on_cpuset_mems,
+      .help = "Use the memory of these nodes only" },
+    { .name = "pids", .arg = "COUNT", .set = on_pids,
+      .help = "Limit the number of processes and threads" },
+    {0},
+};
 /* clang-format on */
-static const struct opt_group groups[] = {
-    {.title = "Options", .rows = update_options}, REMOTE_GROUP, {0}};
+static const struct opt_group groups[] = {{.title = "Options", .rows = update_options},
+                                          {.title = "Limits", .rows = limit_rows},
+                                          REMOTE_GROUP,
+                                          {0}};
 
 static const char *const details[] = {
     "Changes what the daemon looks at when something happens to a sandbox, in whatever state it "
-    "is: "
-    "nothing in it is touched or started again. What the command runs with (files, network, "
-    "limits, "
-    "policy, environment) is decided when a sandbox is made.",
+    "is, and its limits, at once if it runs. Nothing in it is started again. What the command runs "
+    "with (files, network, policy, environment) is decided when a sandbox is made.",
     NULL,
 };
 
 static const struct example examples[] = {
     {"rind update --inactivity-timeout 30m web", "it may be unused for longer"},
+    {"rind update --memory 1g --cpus 2 web", "more room, while it runs"},
     {"rind update --label team=red --label-rm temporary web", "one label more, one less"},
     {0},
 };
@@ -159,7 +213,7 @@ static int update_main(const struct verb *v, const struct globals *g, char **arg
 const struct verb verb_update = {
     .name = "update",
     .operands = "NAME...",
-    .summary = "Change labels, time-outs and restarting of sandboxes",
+    .summary = "Change labels, limits, time-outs and restarting of sandboxes",
     .details = details,
     .examples = examples,
     .groups = groups,

@@ -38,7 +38,7 @@ static_assert(sizeof(controller_names) / sizeof(controller_names[0]) == CG_CONTR
 
 /* The controllers of v2 that cgroup.controllers must list. The functions of v1's cpuacct and
  * freezer (cpu.stat, cgroup.freeze) exist in every v2 directory. */
-static const uint32_t v2_listed = 1U << CG_MEMORY | 1U << CG_CPU | 1U << CG_PIDS;
+static const uint32_t v2_listed = 1U << CG_MEMORY | 1U << CG_CPU | 1U << CG_PIDS | 1U << CG_CPUSET;
 static const uint32_t v2_always = 1U << CG_CPUACCT | 1U << CG_FREEZER;
 
 /* A mount found in mountinfo, before it is opened. */

@@ -62,13 +62,18 @@ void cg_rind_forget(struct cg_hierarchy *hier);
 int cg_limits_check(const struct cgroup_limits *limits, struct err *err);
 /* Returns the controllers that these limits need, as bits. */
 uint32_t cg_limits_need(const struct cgroup_limits *limits);
+/* Returns the controllers of this host that its weights and wishes would use, as bits. */
+uint32_t cg_limits_wish(const struct cgroup_host *h, const struct cgroup_limits *limits);
 /* Returns -EOPNOTSUPP, with the remedy in err, when a controller of `need` is unavailable. */
 int cg_require(const struct cgroup_host *h, uint32_t need, struct err *err);
 /* v2: enables the controllers of `need` for rind's children (cgroup.subtree_control). */
 int cg_enable(struct cgroup_host *h, uint32_t need, struct err *err);
-/* Writes the limits into the sandbox's directories. */
+/* Writes the limits into the sandbox's directories. update: other limits may be in force there. */
 int cg_limits_apply(const struct cgroup_host *h, const struct cgroup *c,
-                    const struct cgroup_limits *limits, struct err *err);
+                    const struct cgroup_limits *limits, bool update, struct err *err);
+/* v1: a cpuset must have processors and memory nodes before a process can enter it. Gives the
+ * directory those of the hierarchy's root. Returns 0 or a negative errno. */
+int cg_cpuset_prepare(const struct cg_hierarchy *hier, int dir_fd);
 
 /* Reads a small control file completely into buf[CG_SMALL_MAX], NUL-terminated. Returns 0 or a
  * negative errno. */
@@ -78,6 +83,10 @@ int cg_write_number(int dirfd, const char *file, int64_t value);
 /* Finds the number after `key ` at the start of a line of text. -ENOENT when there is no such line.
  */
 int cg_keyed(const char *text, const char *key, uint64_t *ret);
+
+/* cgroup-move.c, v1: moves all processes of one directory into another, of another hierarchy.
+ * -EAGAIN: they fork faster. */
+int cg_move_processes(int from_fd, int to_fd, struct err *err);
 
 /* Kills the sandbox's processes by reading cgroup.procs, here and below, until all are empty.
  * -ETIMEDOUT. */

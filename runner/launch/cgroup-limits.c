@@ -6,6 +6,7 @@
 #include <fcntl.h>
 #include <inttypes.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 #include <sys/sysinfo.h>
 
@@ -14,28 +15,99 @@
 #include "base/file.h"
 #include "launch/cgroup-internal.h"
 
-enum { VALUE_MAX = 64, SOCKETS_SHARE = 4 };
+enum { VALUE_MAX = CGROUP_CPUSET_MAX + 1, SOCKETS_SHARE = 4 };
 
-/* Formats the file's text for `limit` into buf; false = the file need not be written. */
-typedef bool (*format_fn)(char *buf, int64_t limit);
+/* What a format function needs. update: a value of an earlier limit may be in the file. */
+struct limit_text {
+    const struct cgroup_limits *limits;
+    bool update;
+};
 
-static bool format_number(char *buf, int64_t limit)
+/* Formats the file's text into buf; false = the file need not be written. */
+typedef bool (*format_fn)(char *buf, const struct limit_text *t);
+
+static bool put_number(char *buf, int64_t n)
 {
-    (void)snprintf(buf, VALUE_MAX, "%" PRId64, limit);
+    (void)snprintf(buf, VALUE_MAX, "%" PRId64, n);
     return true;
+}
+
+static bool put_text(char *buf, const char *text)
+{
+    if (text == NULL)
+        return false;
+    (void)snprintf(buf, VALUE_MAX, "%s", text);
+    return true;
+}
+
+static bool format_memory(char *buf, const struct limit_text *t)
+{
+    return t->limits->memory_bytes >= 0 && put_number(buf, t->limits->memory_bytes);
+}
+
+/* v1 limits memory and swap together. */
+static bool format_memsw(char *buf, const struct limit_text *t)
+{
+    const struct cgroup_limits *l = t->limits;
+
+    if (l->memory_bytes < 0)
+        return false;
+    if (l->swap_bytes == CGROUP_SWAP_UNLIMITED)
+        return put_number(buf, -1);
+    return put_number(buf, l->swap_bytes > 0 ? l->swap_bytes : l->memory_bytes);
+}
+
+/* v2 limits swap alone. */
+static bool format_swap(char *buf, const struct limit_text *t)
+{
+    const struct cgroup_limits *l = t->limits;
+
+    if (l->memory_bytes < 0)
+        return false;
+    if (l->swap_bytes == CGROUP_SWAP_UNLIMITED)
+        return put_text(buf, "max");
+    return put_number(buf, l->swap_bytes > l->memory_bytes ? l->swap_bytes - l->memory_bytes : 0);
 }
 
 /* v1 counts TCP buffers apart from other memory, and only if they have a limit of their own. */
-static bool format_sockets(char *buf, int64_t limit)
+static bool format_sockets(char *buf, const struct limit_text *t)
 {
-    return format_number(buf, limit / SOCKETS_SHARE);
+    return t->limits->memory_bytes >= 0 && put_number(buf, t->limits->memory_bytes / SOCKETS_SHARE);
 }
 
-static bool format_zero(char *buf, int64_t limit)
+static bool format_reservation(char *buf, const struct limit_text *t)
 {
-    (void)limit;
-    (void)memcpy(buf, "0", 2);
-    return true;
+    return t->limits->reservation_bytes > 0 && put_number(buf, t->limits->reservation_bytes);
+}
+
+static bool format_pids(char *buf, const struct limit_text *t)
+{
+    return t->limits->pids >= 0 && put_number(buf, t->limits->pids);
+}
+
+static bool format_shares(char *buf, const struct limit_text *t)
+{
+    return t->limits->cpu_shares > 0 && put_number(buf, t->limits->cpu_shares);
+}
+
+/* Maps 2..262144 to 1..10000, linearly, as other container runtimes do. */
+static bool format_weight(char *buf, const struct limit_text *t)
+{
+    enum { WEIGHT_MAX = 10000 };
+    const int64_t shares = t->limits->cpu_shares - CGROUP_SHARES_MIN;
+
+    return t->limits->cpu_shares > 0 &&
+           put_number(buf, 1 + shares * (WEIGHT_MAX - 1) / (CGROUP_SHARES_MAX - CGROUP_SHARES_MIN));
+}
+
+static bool format_cpus(char *buf, const struct limit_text *t)
+{
+    return put_text(buf, t->limits->cpus);
+}
+
+static bool format_mems(char *buf, const struct limit_text *t)
+{
+    return put_text(buf, t->limits->mems);
 }
 
 /* CPU time is allotted per period. The kernel's default period is 100 ms, and the smallest quota 1
@@ -52,71 +124,97 @@ static int64_t cpu_period(int64_t millis)
     return millis * (PERIOD_USEC / 1000) < QUOTA_MIN_USEC ? LONG_PERIOD_USEC : PERIOD_USEC;
 }
 
-static bool format_cpu_period(char *buf, int64_t millis)
+static bool format_cpu_period(char *buf, const struct limit_text *t)
 {
-    return cpu_period(millis) != PERIOD_USEC && format_number(buf, cpu_period(millis));
+    const int64_t millis = t->limits->cpu_millis;
+
+    return millis >= 0 && (t->update || cpu_period(millis) != PERIOD_USEC) &&
+           put_number(buf, cpu_period(millis));
 }
 
-static bool format_cpu_quota(char *buf, int64_t millis)
+static bool format_cpu_quota(char *buf, const struct limit_text *t)
 {
-    return format_number(buf, millis * (cpu_period(millis) / 1000));
+    const int64_t millis = t->limits->cpu_millis;
+
+    if (millis < 0)
+        return t->update && put_number(buf, -1);
+    return put_number(buf, millis * (cpu_period(millis) / 1000));
 }
 
-static bool format_cpu_max(char *buf, int64_t millis)
+static bool format_cpu_max(char *buf, const struct limit_text *t)
 {
+    const int64_t millis = t->limits->cpu_millis;
     int64_t period = cpu_period(millis);
 
+    if (millis < 0)
+        return t->update && put_text(buf, "max");
     (void)snprintf(buf, VALUE_MAX, "%" PRId64 " %" PRId64, millis * (period / 1000), period);
     return true;
 }
+
+enum limit_kind {
+    LIMIT_HARD,
+    LIMIT_SWAP, /* missing in kernels without swap accounting */
+    LIMIT_WISH, /* a kernel that cannot follow it is no error */
+};
 
 struct limit_file {
     enum cgroup_controller controller;
     int version;
     const char *file;
     format_fn format;
-    bool swap; /* missing in kernels without swap accounting */
+    enum limit_kind kind;
 };
 
 /* In the order of writing: memory before memory+swap (which must not be smaller), the period before
  * the quota. */
 /* clang-format off */
 static const struct limit_file limit_files[] = {
-    { CG_MEMORY, 1, "memory.limit_in_bytes",       format_number,     false },
-    { CG_MEMORY, 1, "memory.memsw.limit_in_bytes", format_number,     true  },
-    { CG_MEMORY, 1, "memory.kmem.tcp.limit_in_bytes", format_sockets, false },
-    { CG_MEMORY, 2, "memory.max",                  format_number,     false },
-    { CG_MEMORY, 2, "memory.swap.max",             format_zero,       true  },
-    { CG_CPU,    1, "cpu.cfs_period_us",           format_cpu_period, false },
-    { CG_CPU,    1, "cpu.cfs_quota_us",            format_cpu_quota,  false },
-    { CG_CPU,    2, "cpu.max",                     format_cpu_max,    false },
-    { CG_PIDS,   1, "pids.max",                    format_number,     false },
-    { CG_PIDS,   2, "pids.max",                    format_number,     false },
+    { CG_MEMORY, 1, "memory.limit_in_bytes",       format_memory,     LIMIT_HARD },
+    { CG_MEMORY, 1, "memory.memsw.limit_in_bytes", format_memsw,      LIMIT_SWAP },
+    { CG_MEMORY, 1, "memory.kmem.tcp.limit_in_bytes", format_sockets, LIMIT_HARD },
+    { CG_MEMORY, 1, "memory.soft_limit_in_bytes",  format_reservation, LIMIT_WISH },
+    { CG_MEMORY, 2, "memory.max",                  format_memory,     LIMIT_HARD },
+    { CG_MEMORY, 2, "memory.swap.max",             format_swap,       LIMIT_SWAP },
+    { CG_MEMORY, 2, "memory.low",                  format_reservation, LIMIT_WISH },
+    { CG_CPU,    1, "cpu.cfs_period_us",           format_cpu_period, LIMIT_HARD },
+    { CG_CPU,    1, "cpu.cfs_quota_us",            format_cpu_quota,  LIMIT_HARD },
+    { CG_CPU,    1, "cpu.shares",                  format_shares,     LIMIT_WISH },
+    { CG_CPU,    2, "cpu.max",                     format_cpu_max,    LIMIT_HARD },
+    { CG_CPU,    2, "cpu.weight",                  format_weight,     LIMIT_WISH },
+    { CG_PIDS,   1, "pids.max",                    format_pids,       LIMIT_HARD },
+    { CG_PIDS,   2, "pids.max",                    format_pids,       LIMIT_HARD },
+    { CG_CPUSET, 1, "cpuset.cpus",                 format_cpus,       LIMIT_HARD },
+    { CG_CPUSET, 1, "cpuset.mems",                 format_mems,       LIMIT_HARD },
+    { CG_CPUSET, 2, "cpuset.cpus",                 format_cpus,       LIMIT_HARD },
+    { CG_CPUSET, 2, "cpuset.mems",                 format_mems,       LIMIT_HARD },
 };
 /* clang-format on */
-
-static int64_t limit_of(const struct cgroup_limits *limits, enum cgroup_controller c)
-{
-    const int64_t of[CG_CONTROLLER_MAX] = {
-        [CG_MEMORY] = limits->memory_bytes,
-        [CG_CPU] = limits->cpu_millis,
-        [CG_CPUACCT] = -1,
-        [CG_PIDS] = limits->pids,
-        [CG_FREEZER] = -1,
-        [CG_CPUSET] = -1,
-    };
-
-    return of[c];
-}
 
 uint32_t cg_limits_need(const struct cgroup_limits *limits)
 {
     uint32_t need = 0;
 
-    for (unsigned c = 0; c < CG_CONTROLLER_MAX; c++)
-        if (limit_of(limits, (enum cgroup_controller)c) >= 0)
-            need |= 1U << c;
+    if (limits->memory_bytes >= 0)
+        need |= 1U << CG_MEMORY;
+    if (limits->cpu_millis >= 0)
+        need |= 1U << CG_CPU;
+    if (limits->pids >= 0)
+        need |= 1U << CG_PIDS;
+    if (limits->cpus != NULL || limits->mems != NULL)
+        need |= 1U << CG_CPUSET;
     return need;
+}
+
+uint32_t cg_limits_wish(const struct cgroup_host *h, const struct cgroup_limits *limits)
+{
+    uint32_t wish = 0;
+
+    if (limits->reservation_bytes > 0 && h->home[CG_MEMORY] != CG_NOWHERE)
+        wish |= 1U << CG_MEMORY;
+    if (limits->cpu_shares > 0 && h->home[CG_CPU] != CG_NOWHERE)
+        wish |= 1U << CG_CPU;
+    return wish;
 }
 
 int cg_limits_check(const struct cgroup_limits *limits, struct err *err)
@@ -232,18 +330,20 @@ static bool host_has_swap(void)
 }
 
 static int limit_apply(const struct cgroup_host *h, int dirfd, const struct limit_file *f,
-                       int64_t limit, struct err *err)
+                       const struct limit_text *text, struct err *err)
 {
     const char *name = cgroup_controller_name(f->controller);
     char value[VALUE_MAX];
     int r;
 
-    if (!f->format(value, limit))
+    if (!f->format(value, text))
         return 0;
     r = file_poke_at(dirfd, f->file, value);
-    if (r == -ENOENT && f->swap && !host_has_swap())
+    if (r < 0 && f->kind == LIMIT_WISH)
         return 0;
-    if (r == -ENOENT && f->swap)
+    if (r == -ENOENT && f->kind == LIMIT_SWAP && !host_has_swap())
+        return 0;
+    if (r == -ENOENT && f->kind == LIMIT_SWAP)
         return err_set(err, -EOPNOTSUPP,
                        "%s limit: the kernel does not count swap (no %s), and this host has swap; "
                        "boot with swapaccount=1, or swapoff -a",
@@ -251,24 +351,49 @@ static int limit_apply(const struct cgroup_host *h, int dirfd, const struct limi
     if (r == -ENOENT)
         return err_set(err, -EOPNOTSUPP, "%s limit: this kernel has no %s in %s", name, f->file,
                        h->hier[h->home[f->controller]].path);
+    if (r < 0 && f->controller == CG_CPUSET)
+        return err_set(err, -EINVAL, "%s: \"%s\": this host has not got all of them", f->file,
+                       value);
     if (r < 0)
         return err_errno(err, r, "%s limit: write %s to %s in %s/rind", name, value, f->file,
                          h->hier[h->home[f->controller]].path);
     return 0;
 }
 
-int cg_limits_apply(const struct cgroup_host *h, const struct cgroup *c,
-                    const struct cgroup_limits *limits, struct err *err)
+/* v1 refuses a memory limit above the one of memory and swap together, so a limit that grows past
+ * it is written after it. Never loosens what is in force: both values are the new ones. */
+static void memory_make_room(const struct cgroup *c, const struct limit_text *t)
 {
+    static const char file[] = "memory.memsw.limit_in_bytes";
+    const int home = c->home[CG_MEMORY];
+    char now[CG_SMALL_MAX], value[VALUE_MAX];
+
+    if (home == CG_NOWHERE || c->version[home] != 1 || !format_memsw(value, t))
+        return;
+    if (cg_read(c->dir_fd[home], file, now) == 0 &&
+        strtoll(now, NULL, 10) < t->limits->memory_bytes)
+        (void)file_poke_at(c->dir_fd[home], file, value);
+}
+
+int cg_limits_apply(const struct cgroup_host *h, const struct cgroup *c,
+                    const struct cgroup_limits *limits, bool update, struct err *err)
+{
+    const struct limit_text text = {.limits = limits, .update = update};
+
+    if (update)
+        memory_make_room(c, &text);
     for (size_t i = 0; i < sizeof(limit_files) / sizeof(limit_files[0]); i++) {
         const struct limit_file *f = &limit_files[i];
-        int64_t limit = limit_of(limits, f->controller);
         int home = c->home[f->controller];
         int r;
 
-        if (limit < 0 || home == CG_NOWHERE || c->version[home] != f->version)
+        if (home == CG_NOWHERE || c->version[home] != f->version)
             continue;
-        r = limit_apply(h, c->dir_fd[home], f, limit, err);
+        r = limit_apply(h, c->dir_fd[home], f, &text, err);
+        /* v2: a controller that no limit needs is not enabled, so its files are not there. */
+        if (r == -EOPNOTSUPP && update && f->version == 2 &&
+            (cg_limits_need(limits) & 1U << f->controller) == 0)
+            r = 0;
         if (r < 0)
             return r;
     }
@@ -294,7 +419,7 @@ int cg_write_number(int dirfd, const char *file, int64_t value)
 {
     char text[VALUE_MAX];
 
-    (void)format_number(text, value);
+    (void)put_number(text, value);
     return file_poke_at(dirfd, file, text);
 }
 

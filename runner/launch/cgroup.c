@@ -200,16 +200,23 @@ static int make_dirs(struct cgroup_host *h, int fds[CG_HIERARCHIES_MAX], const c
     return 0;
 }
 
-/* Copies a control file of the cpuset root to `rind` and to ALL_DIR. Returns 0 or a negative errno.
- */
-static int cpuset_copy_down(const struct cg_hierarchy *hier, int all_fd, const char *file)
+/* Copies a control file of the cpuset root to `rind` and to a directory below it. Returns 0 or a
+ * negative errno. */
+static int cpuset_copy_down(const struct cg_hierarchy *hier, int dir_fd, const char *file)
 {
     char text[CG_SMALL_MAX];
     int r = cg_read(hier->root_fd, file, text);
 
     if (r == 0)
         r = file_poke_at(hier->rind_fd, file, text);
-    return r == 0 ? file_poke_at(all_fd, file, text) : r;
+    return r == 0 ? file_poke_at(dir_fd, file, text) : r;
+}
+
+int cg_cpuset_prepare(const struct cg_hierarchy *hier, int dir_fd)
+{
+    int r = cpuset_copy_down(hier, dir_fd, "cpuset.cpus");
+
+    return r == 0 ? cpuset_copy_down(hier, dir_fd, "cpuset.mems") : r;
 }
 
 /* Opens the cpuset (v1) directory that all sandboxes share, or returns FD_NONE. The kernel requires
@@ -228,8 +235,7 @@ static int cpuset_all(struct cgroup_host *h)
         return FD_NONE;
     }
     fd = open_dir(hier->rind_fd, ALL_DIR);
-    if (fd < 0 || (!hier->all_ready && (cpuset_copy_down(hier, fd, "cpuset.cpus") < 0 ||
-                                        cpuset_copy_down(hier, fd, "cpuset.mems") < 0)))
+    if (fd < 0 || (!hier->all_ready && cg_cpuset_prepare(hier, fd) < 0))
         return FD_NONE;
     hier->all_ready = true;
     return take_fd(&fd);
@@ -245,23 +251,42 @@ static int make_seen(struct cgroup_host *h, struct cgroup *c, const char *id, ui
     return r;
 }
 
+/* v1: a new cpuset takes no process before it has processors and memory nodes. */
+static int cgroup_prepare_cpuset(const struct cgroup_host *h, const struct cgroup *c,
+                                 struct err *err)
+{
+    const int home = c->home[CG_CPUSET];
+    int r = 0;
+
+    if (home != CG_NOWHERE && c->version[home] == 1)
+        r = cg_cpuset_prepare(&h->hier[home], c->dir_fd[home]);
+    return r < 0
+               ? err_errno(err, r, "cpuset: give %s/rind the host's processors", h->hier[home].path)
+               : 0;
+}
+
 static int cgroup_fill(struct cgroup_host *h, struct cgroup *c, const char *id, uint32_t need,
                        const struct cgroup_limits *limits, uid_t init_uid, uint32_t *made,
                        struct err *err)
 {
-    const uint32_t needed = needed_hierarchies(h, need);
+    const uint32_t wish = cg_limits_wish(h, limits) & ~need;
+    const uint32_t needed = needed_hierarchies(h, need | wish);
     int r;
 
     r = make_dirs(h, c->dir_fd, id, needed, made, err);
     if (r < 0)
         return r;
     cgroup_set_homes(h, c);
+    r = cgroup_prepare_cpuset(h, c, err);
+    if (r < 0)
+        return r;
     /* cg_enable comes after make_dirs, which opens `rind`. The control files appear in the new
      * directory at this moment. */
     r = cg_enable(h, need, err);
     if (r < 0)
         return r;
-    r = cg_limits_apply(h, c, limits, err);
+    (void)cg_enable(h, wish, NULL);
+    r = cg_limits_apply(h, c, limits, false, err);
     if (r == 0 && is_seen(need, init_uid))
         r = make_seen(h, c, id, needed, made, err);
     if (r < 0 || c->v2 == CG_NOWHERE)
@@ -318,12 +343,11 @@ int cgroup_create(struct cgroup_host *h, const char *id, const struct cgroup_lim
     return 0;
 }
 
-/* True if the hierarchy has a controller's per-sandbox directories. cpuset has none: its directory
- * is shared. */
+/* True if the hierarchy may have a directory of a sandbox. */
 static bool has_a_job(const struct cgroup_host *h, int hierarchy)
 {
     for (int i = 0; i < CG_CONTROLLER_MAX; i++)
-        if (i != CG_CPUSET && h->home[i] == hierarchy)
+        if (h->home[i] == hierarchy)
             return true;
     return false;
 }
@@ -377,6 +401,75 @@ int cgroup_open(struct cgroup_host *h, const char *id, struct cgroup **ret, stru
     }
     *ret = take(c);
     return 0;
+}
+
+/* ---- changes while it runs ---- */
+
+/* Opens the directories that a changed limit needs, and makes those that are missing. Bit i of
+ * *ret_new: hierarchy i has one now, and the processes have to be moved into it. */
+static int update_open_dirs(struct cgroup_host *h, struct cgroup *c, const char *id, uint32_t hiers,
+                            uint32_t *ret_new, struct err *err)
+{
+    uint32_t made = 0;
+
+    for (int i = 0; i < h->count; i++) {
+        int r;
+
+        if ((hiers & 1U << i) == 0 || c->dir_fd[i] >= 0)
+            continue;
+        r = open_existing(&h->hier[i], id, &c->dir_fd[i], err);
+        if (r == 0)
+            r = make_dirs(h, c->dir_fd, id, 1U << i, &made, err);
+        if (r < 0)
+            return r;
+        *ret_new |= 1U << i;
+    }
+    return 0;
+}
+
+/* The v1 directory that has all processes of the sandbox, before new ones are opened. */
+static int update_find_source(const struct cgroup *c)
+{
+    for (int i = 0; i < CG_HIERARCHIES_MAX; i++)
+        if (c->dir_fd[i] >= 0 && c->version[i] == 1)
+            return c->dir_fd[i];
+    return FD_NONE;
+}
+
+int cgroup_update(struct cgroup_host *h, struct cgroup *c, const char *id,
+                  const struct cgroup_limits *limits, struct err *err)
+{
+    const uint32_t need = cg_limits_need(limits);
+    const int source_fd = update_find_source(c);
+    uint32_t wish, hiers, new = 0;
+    int r;
+
+    assert_id(id);
+    r = cg_limits_check(limits, err);
+    if (r == 0)
+        r = cg_require(h, need, err);
+    if (r < 0)
+        return r;
+    wish = cg_limits_wish(h, limits) & ~need;
+    hiers = needed_hierarchies(h, need | wish);
+    r = update_open_dirs(h, c, id, hiers, &new, err);
+    if (r < 0)
+        return r;
+    cgroup_set_homes(h, c);
+    if ((need & 1U << CG_CPUSET) != 0 && (new & 1U << h->home[CG_CPUSET]) != 0) {
+        r = cgroup_prepare_cpuset(h, c, err);
+        if (r < 0)
+            return r;
+    }
+    r = cg_enable(h, need, err);
+    if (r < 0)
+        return r;
+    (void)cg_enable(h, wish, NULL);
+    r = cg_limits_apply(h, c, limits, true, err);
+    for (int i = 0; r == 0 && i < h->count; i++)
+        if ((new & 1U << i) != 0)
+            r = cg_move_processes(source_fd, c->dir_fd[i], err);
+    return r;
 }
 
 int cgroup_v2_fd(const struct cgroup *c)

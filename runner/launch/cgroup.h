@@ -27,7 +27,7 @@ enum cgroup_controller {
     CG_CPUACCT,
     CG_PIDS,
     CG_FREEZER,
-    CG_CPUSET, /* v1; only shown to the sandbox (cgroup-view.c) */
+    CG_CPUSET, /* v1: also shown to sandboxes without a cpuset of their own (cgroup-view.c) */
     CG_CONTROLLER_MAX
 };
 enum cgroup_mode {
@@ -39,8 +39,15 @@ enum cgroup_mode {
     CG_MODE_MAX
 };
 
+#define CGROUP_SWAP_UNLIMITED INT64_MAX
+enum { CGROUP_SHARES_MIN = 2, CGROUP_SHARES_MAX = 262144, CGROUP_CPUSET_MAX = 255 };
+
 struct cgroup_limits {
     int64_t memory_bytes, pids, cpu_millis; /* -1 = none */
+    int64_t swap_bytes; /* with memory_bytes: memory and swap together; 0 = memory_bytes */
+    /* Weights and wishes, not limits: without their controller they have no effect. 0 = none. */
+    int64_t reservation_bytes, cpu_shares;
+    const char *cpus, *mems; /* borrowed lists such as "0-3,8"; NULL = all */
 };
 
 /* Reads /proc/self/mountinfo and opens the hierarchies. A hierarchy's root is the root of its
@@ -75,6 +82,14 @@ const char *cgroup_controller_name(enum cgroup_controller c);
 #define CGROUP_NOBODY ((uid_t)-1)
 int cgroup_create(struct cgroup_host *h, const char *id, const struct cgroup_limits *limits,
                   uid_t init_uid, struct cgroup **ret, struct err *err);
+/*
+ * Changes the limits of a sandbox that runs; cpu_millis -1 takes that limit away. On v1 a limit of
+ * a controller that the sandbox had no limit of makes a directory there, and moves its processes
+ * into it: memory that they have used before is not counted. -EAGAIN: they fork faster than they
+ * are moved; what is set already stays.
+ */
+int cgroup_update(struct cgroup_host *h, struct cgroup *c, const char *id,
+                  const struct cgroup_limits *limits, struct err *err);
 /* Opens directories made by an earlier process. -ENOENT when there are none. */
 int cgroup_open(struct cgroup_host *h, const char *id, struct cgroup **ret, struct err *err);
 /* Closes the fds that only a start needs. Call it after the processes have entered and

@@ -19,6 +19,7 @@
 #include <fcntl.h>
 #include <sched.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 
 #include "base/buf.h"
@@ -48,6 +49,25 @@ bool cpus_choose(const cpu_set_t *of, uid_t base, int64_t millis, cpu_set_t *ret
         left--;
     }
     return true;
+}
+
+bool cpus_parse(const char *text, cpu_set_t *ret)
+{
+    CPU_ZERO(ret);
+    for (char *end; *text != '\0'; text = end) {
+        unsigned long first = strtoul(text, &end, 10), last = first;
+
+        if (end == text)
+            return false;
+        if (*end == '-')
+            last = strtoul(end + 1, &end, 10);
+        if (last >= CPU_SETSIZE || last < first || (*end != '\0' && *end != ','))
+            return false;
+        for (; first <= last; first++)
+            CPU_SET(first, ret);
+        end += *end == ',';
+    }
+    return CPU_COUNT(ret) > 0;
 }
 
 /* Returns the number after "processor", or -1. A record of /proc/cpuinfo begins with it on all

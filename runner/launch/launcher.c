@@ -175,10 +175,21 @@ static int start_forget_earlier(const struct start *st, struct err *err)
     return cgroup_remove(st->l->cgroups, st->s->id, err);
 }
 
+struct cgroup_limits limits_of_request(const struct launch_request *q)
+{
+    return (struct cgroup_limits){.memory_bytes = q->memory,
+                                  .pids = q->pids,
+                                  .cpu_millis = q->cpu,
+                                  .swap_bytes = q->swap,
+                                  .reservation_bytes = q->reservation,
+                                  .cpu_shares = q->shares,
+                                  .cpus = q->cpus,
+                                  .mems = q->mems};
+}
+
 static int step_cgroup(struct start *st, struct err *err)
 {
-    const struct cgroup_limits limits = {
-        .memory_bytes = st->q->memory, .pids = st->q->pids, .cpu_millis = st->q->cpu};
+    const struct cgroup_limits limits = limits_of_request(st->q);
     struct cgroup_host *host = st->l->cgroups;
     int r = cgroup_create(host, st->s->id, &limits, st->s->ids.base, &st->s->cgroup, err);
 
@@ -348,11 +359,13 @@ static int step_rlimits(struct start *st, struct err *err)
 /* The OOM killer may kill processes inside: they must not inherit a protection of the launcher. */
 static int step_oom(struct start *st, struct err *err)
 {
-    char path[64];
+    char path[64], score[24];
     int r;
 
+    (void)snprintf(score, sizeof(score), "%lld", (long long)st->q->oom_score);
+
     (void)snprintf(path, sizeof(path), "/proc/%d/oom_score_adj", (int)st->s->pid);
-    r = file_poke_at(AT_FDCWD, path, "0");
+    r = file_poke_at(AT_FDCWD, path, score);
     return r < 0 ? err_errno(err, r, "reset oom_score_adj") : 0;
 }
 
@@ -367,12 +380,21 @@ static int step_await(struct start *st, struct err *err)
  * the affinity. */
 static int step_cpus(struct start *st, struct err *err)
 {
-    cpu_set_t ours;
+    cpu_set_t ours, own;
+    bool some;
 
     (void)err;
-    st->on_some_cpus = sched_getaffinity(0, sizeof(ours), &ours) == 0 &&
-                       cpus_choose(&ours, st->s->ids.base, st->q->cpu, &st->cpus) &&
-                       sched_setaffinity(st->s->pid, sizeof(st->cpus), &st->cpus) == 0;
+    if (sched_getaffinity(0, sizeof(ours), &ours) < 0)
+        return 0;
+    some = st->q->cpus != NULL && cpus_parse(st->q->cpus, &own);
+    if (some)
+        CPU_AND(&ours, &ours, &own);
+    if (!cpus_choose(&ours, st->s->ids.base, st->q->cpu, &st->cpus)) {
+        if (!some)
+            return 0;
+        st->cpus = ours;
+    }
+    st->on_some_cpus = sched_setaffinity(st->s->pid, sizeof(st->cpus), &st->cpus) == 0;
     return 0;
 }
 

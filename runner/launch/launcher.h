@@ -198,6 +198,9 @@ int launcher_find_survivors(struct launcher *l, struct err *err);
  * the ranges of removed sandboxes. One launcher per state directory at a time. */
 int launcher_recover(struct launcher *l, struct err *err);
 
+/* Changes the limits of a running sandbox (LAUNCH_LIMITS). -ENOENT. */
+int launcher_limits(struct launcher *l, const struct launch_request *q, struct err *err);
+
 /* Fills the reply with its cgroups' counters. -ENOENT. */
 struct launch_reply;
 int launcher_stats(struct launcher *l, const char *id, struct launch_reply *ret, struct err *err);

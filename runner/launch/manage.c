@@ -79,6 +79,16 @@ int launcher_freeze(struct launcher *l, const char *id, bool freeze, struct err 
     return cgroup_freeze(s->cgroup, freeze, err);
 }
 
+int launcher_limits(struct launcher *l, const struct launch_request *q, struct err *err)
+{
+    const struct cgroup_limits limits = limits_of_request(q);
+    struct launch_sandbox *s = launcher_find(l, q->id);
+
+    if (s == NULL || s->cgroup == NULL || sandbox_ended(s))
+        return err_set(err, -ENOENT, "sandbox %s does not run", q->id);
+    return cgroup_update(l->cgroups, s->cgroup, q->id, &limits, err);
+}
+
 int launcher_stats(struct launcher *l, const char *id, struct launch_reply *ret, struct err *err)
 {
     struct launch_sandbox *s = launcher_find(l, id);

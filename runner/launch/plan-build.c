@@ -22,7 +22,8 @@ enum {
     ATTR_KERNEL_FS = MOUNT_ATTR_NOSUID | MOUNT_ATTR_NODEV | MOUNT_ATTR_NOEXEC,
     SHM_DEFAULT = 64 << 20, /* bytes of /dev/shm; Docker's default */
     TMPFS_INODES_MIN = 1024,
-    TMPFS_OPTIONS_MAX = 96, /* the words, and two numbers of 19 digits */
+    TMPFS_OPTIONS_MAX = 128, /* the words, and numbers: two of 19 digits, two of 5 */
+    TMPFS_MODE = 01777,
 };
 
 struct plan_build_builder {
@@ -104,13 +105,57 @@ static void plan_add_net_sysctls(struct plan_build_builder *b)
                                .flags = PLAN_OPTIONAL});
 }
 
+/* What the client asks for its own namespaces. The launcher has checked the names (request.c);
+ * those of the net namespace are skipped for a joined one, which is another sandbox's. */
+static void plan_add_sysctls(struct plan_build_builder *b, const struct launch_request *q,
+                             bool joined)
+{
+    char path[sizeof("proc/sys/") + SYSCTL_NAME_MAX + 1];
+
+    for (size_t i = 0; i < q->sysctl_count; i++) {
+        const char *value = strchr(q->sysctls[i], '=') + 1;
+
+        if (joined && sysctl_judge(q->sysctls[i]) == SYSCTL_NET)
+            continue;
+        (void)snprintf(path, sizeof(path), "proc/sys/%.*s", (int)(value - 1 - q->sysctls[i]),
+                       q->sysctls[i]);
+        for (char *p = path + sizeof("proc/sys"); *p != '\0'; p++)
+            if (*p == '.')
+                *p = '/';
+        plan_add_op(b, (struct op){.type = PLAN_OP_SYSCTL, .fd = -1, .path = path, .text = value});
+    }
+}
+
 /* Formats options of a tmpfs of this size. size= does not count inodes, each of which costs about 1
  * KiB of kernel memory. So the number of inodes is limited to the same amount once more. */
-static void tmpfs_options(char *buf, size_t cap, long long bytes)
+static void tmpfs_options(char *buf, size_t cap, long long bytes, unsigned mode)
 {
     long long inodes = bytes / 1024 > TMPFS_INODES_MIN ? bytes / 1024 : TMPFS_INODES_MIN;
 
-    (void)snprintf(buf, cap, "mode=1777,size=%lld,nr_inodes=%lld", bytes, inodes);
+    (void)snprintf(buf, cap, "mode=%o,size=%lld,nr_inodes=%lld", mode, bytes, inodes);
+}
+
+/* The ids are those inside: init makes the mount in the sandbox's user namespace. */
+static void plan_add_tmpfs(struct plan_build_builder *b, const struct launch_tmpfs *t)
+{
+    char options[TMPFS_OPTIONS_MAX];
+    size_t len;
+
+    tmpfs_options(options, sizeof(options), (long long)t->bytes,
+                  t->has_root ? t->root.mode : TMPFS_MODE);
+    len = strlen(options);
+    if (t->has_root)
+        (void)snprintf(options + len, sizeof(options) - len, ",uid=%u,gid=%u", t->root.uid,
+                       t->root.gid);
+    plan_add_op(b, (struct op){.type = PLAN_OP_FSMOUNT,
+                               .fd = -1,
+                               .path = t->target,
+                               .text = "tmpfs",
+                               .options = options,
+                               .attr = MOUNT_ATTR_NOSUID | MOUNT_ATTR_NODEV |
+                                       (t->read_only ? MOUNT_ATTR_RDONLY : 0U) |
+                                       (t->no_exec ? MOUNT_ATTR_NOEXEC : 0U),
+                               .flags = PLAN_MAKE_DIR});
 }
 
 /* Adds the sandbox's own limits in /sys: its cgroups and its processors. /proc/cpuinfo is added
@@ -157,7 +202,7 @@ static void plan_add_system(struct plan_build_builder *b, const struct launch_re
 
     (void)snprintf(pts, sizeof(pts), "ptmxmode=0666,mode=0620,gid=5,max=%u",
                    mounts->terminals > 0 ? mounts->terminals : 1);
-    tmpfs_options(shm, sizeof(shm), q->shm >= 0 ? q->shm : SHM_DEFAULT);
+    tmpfs_options(shm, sizeof(shm), q->shm >= 0 ? q->shm : SHM_DEFAULT, TMPFS_MODE);
     plan_add_op(b, (struct op){.type = PLAN_OP_ROOT, .fd = mounts->root});
     plan_add_op(
         b, (struct op){.type = PLAN_OP_ATTACH, .fd = mounts->dev, .path = "dev", .flags = strict});
@@ -225,8 +270,6 @@ static int client_mount_compare(const void *a, const void *b)
 static void plan_add_client_mounts(struct plan_build_builder *b, struct client_mount *mounts,
                                    size_t count)
 {
-    char options[TMPFS_OPTIONS_MAX];
-
     /* A mount point comes before the mount points below it. */
     qsort(mounts, count, sizeof(*mounts), client_mount_compare);
     for (size_t i = 0; i < count; i++) {
@@ -241,14 +284,7 @@ static void plan_add_client_mounts(struct plan_build_builder *b, struct client_m
                                        .flags = m->guarded ? make | PLAN_GUARDED : make});
             continue;
         }
-        tmpfs_options(options, sizeof(options), (long long)m->tmpfs->bytes);
-        plan_add_op(b, (struct op){.type = PLAN_OP_FSMOUNT,
-                                   .fd = -1,
-                                   .path = m->target,
-                                   .text = "tmpfs",
-                                   .options = options,
-                                   .attr = MOUNT_ATTR_NOSUID | MOUNT_ATTR_NODEV,
-                                   .flags = PLAN_MAKE_DIR});
+        plan_add_tmpfs(b, m->tmpfs);
     }
 }
 
@@ -371,6 +407,7 @@ int plan_build(const struct launch_request *q, const struct plan_mounts *mounts,
     plan_add_counters(&b, q, has_cgroup);
     if (!mounts->joined)
         plan_add_net_sysctls(&b);
+    plan_add_sysctls(&b, q, mounts->joined);
     /* A read-only path becomes a new mount on top, so a mask below it must be mounted later. */
     for (size_t i = 0; i < q->read_only_count; i++)
         plan_add_op(&b, (struct op){.type = PLAN_OP_READONLY, .fd = -1, .path = q->read_only[i]});

@@ -52,7 +52,8 @@ void launch_put_number(struct buf *b, enum launch_tag tag, uint64_t value)
     launch_put(b, tag, 0, &value, sizeof(value));
 }
 
-static void put_with_string(struct buf *b, enum launch_tag tag, uint64_t number, const char *text)
+static void put_with_string(struct buf *b, enum launch_tag tag, uint16_t flags, uint64_t number,
+                            const char *text)
 {
     auto_buf struct buf tmp = BUF_INIT(LAUNCH_SIZE_MAX);
 
@@ -60,7 +61,7 @@ static void put_with_string(struct buf *b, enum launch_tag tag, uint64_t number,
         buf_append(&tmp, text, strlen(text) + 1) < 0)
         b->max = 0;
     else
-        launch_put(b, tag, 0, tmp.data, tmp.len);
+        launch_put(b, tag, flags, tmp.data, tmp.len);
 }
 
 void launch_put_volume(struct buf *b, const struct launch_volume *v)
@@ -86,7 +87,12 @@ void launch_put_volume(struct buf *b, const struct launch_volume *v)
 
 void launch_put_tmpfs(struct buf *b, const struct launch_tmpfs *t)
 {
-    put_with_string(b, TAG_TMPFS, t->bytes, t->target);
+    const uint16_t flags = (uint16_t)((t->read_only ? LAUNCH_TMPFS_READ_ONLY : 0) |
+                                      (t->no_exec ? LAUNCH_TMPFS_NO_EXEC : 0));
+
+    put_with_string(b, TAG_TMPFS, flags, t->bytes, t->target);
+    if (t->has_root)
+        launch_put(b, TAG_TMPFS_ROOT, 0, &t->root, sizeof(t->root));
 }
 
 void launch_put_rlimit(struct buf *b, const struct launch_rlimit *r)
@@ -118,7 +124,7 @@ void launch_put_net(struct buf *b, const struct launch_net *n)
 
 void launch_put_counter(struct buf *b, const struct launch_counter *c)
 {
-    put_with_string(b, TAG_COUNTER, c->limit, c->name);
+    put_with_string(b, TAG_COUNTER, 0, c->limit, c->name);
 }
 
 void launch_put_bind(struct buf *b, const struct address *a, bool udp)

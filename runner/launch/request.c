@@ -4,16 +4,11 @@
 #include <string.h>
 
 #include "base/err.h"
+#include "launch/request-internal.h"
 #include "launch/volume.h"
 #include "policy/egress-handler.h"
 #include "policy/policy.h"
 #include "policy/tables.h"
-
-struct request_record {
-    uint16_t tag, flags;
-    uint32_t len;
-    const unsigned char *data;
-};
 
 /* ---- one decoder per tag ---- */
 
@@ -56,7 +51,7 @@ static bool path_ok(const char *p)
 }
 
 /* Checks a client's mount target: /proc, /sys and /dev are mounted by rind alone. */
-static bool target_ok(const char *p)
+bool launch_target_ok(const char *p)
 {
     static const char *const ours[] = {"/proc", "/sys", "/dev"};
 
@@ -71,7 +66,7 @@ static bool target_ok(const char *p)
     return true;
 }
 
-static int record_get_string(const struct request_record *r, size_t max, const char **ret)
+int record_get_string(const struct request_record *r, size_t max, const char **ret)
 {
     if (!record_is_string(r, max))
         return -EPROTO;
@@ -79,8 +74,7 @@ static int record_get_string(const struct request_record *r, size_t max, const c
     return 0;
 }
 
-static int record_get_number(const struct request_record *r, uint64_t min, uint64_t max,
-                             uint64_t *ret)
+int record_get_number(const struct request_record *r, uint64_t min, uint64_t max, uint64_t *ret)
 {
     uint64_t v;
 
@@ -93,8 +87,7 @@ static int record_get_number(const struct request_record *r, uint64_t min, uint6
     return 0;
 }
 
-static int record_get_limit(const struct request_record *r, uint64_t min, uint64_t max,
-                            int64_t *ret)
+int record_get_limit(const struct request_record *r, uint64_t min, uint64_t max, int64_t *ret)
 {
     uint64_t v;
     int n = record_get_number(r, min, max, &v);
@@ -134,31 +127,6 @@ static int dec_capabilities(const struct request_record *r, struct launch_reques
 {
     return record_get_number(r, 0, (1ULL << 41) - 1,
                              &q->capabilities); /* CAP_CHECKPOINT_RESTORE is 40 */
-}
-
-static int dec_memory(const struct request_record *r, struct launch_request *q)
-{
-    return record_get_limit(r, 1 << 20, INT64_MAX / 2, &q->memory);
-}
-
-static int dec_pids(const struct request_record *r, struct launch_request *q)
-{
-    return record_get_limit(r, 1, 1 << 22, &q->pids);
-}
-
-static int dec_cpu(const struct request_record *r, struct launch_request *q)
-{
-    return record_get_limit(r, 1, 1 << 20, &q->cpu);
-}
-
-static int dec_shm(const struct request_record *r, struct launch_request *q)
-{
-    return record_get_limit(r, 4096, INT64_MAX / 2, &q->shm);
-}
-
-static int dec_disk(const struct request_record *r, struct launch_request *q)
-{
-    return record_get_limit(r, LIMIT_DISK_MIN, LIMIT_DISK_MAX, &q->disk);
 }
 
 /* A layer is a name in layers/, never a path. */
@@ -243,7 +211,7 @@ static int dec_volume(const struct request_record *r, struct launch_request *q)
         return -EPROTO;
     if (v.uid > 65535 || v.gid > 65535)
         return -ERANGE;
-    if (!path_ok(v.source) || !target_ok(v.target))
+    if (!path_ok(v.source) || !launch_target_ok(v.target))
         return -EINVAL;
     if (q->volume_count == LAUNCH_VOLUMES_MAX)
         return -E2BIG;
@@ -263,7 +231,7 @@ static int dec_named_volume(const struct request_record *r, struct launch_reques
         return -EPROTO;
     v.source = (const char *)r->data;
     v.target = (const char *)nul + 1;
-    if (!launch_volume_name_ok(v.source) || !target_ok(v.target))
+    if (!launch_volume_name_ok(v.source) || !launch_target_ok(v.target))
         return -EINVAL;
     if (q->volume_count == LAUNCH_VOLUMES_MAX)
         return -E2BIG;
@@ -288,7 +256,7 @@ static int dec_meta(const struct request_record *r, struct launch_request *q)
 }
 
 /* Decodes a number followed by one NUL-terminated string. */
-static int get_number_string(const struct request_record *r, uint64_t *ret_number,
+int record_get_number_string(const struct request_record *r, uint64_t *ret_number,
                              const char **ret_text)
 {
     if (r->len < 8 + 2 || r->data[r->len - 1] != '\0' ||
@@ -296,23 +264,6 @@ static int get_number_string(const struct request_record *r, uint64_t *ret_numbe
         return -EPROTO;
     (void)memcpy(ret_number, r->data, 8);
     *ret_text = (const char *)r->data + 8;
-    return 0;
-}
-
-static int dec_tmpfs(const struct request_record *r, struct launch_request *q)
-{
-    struct launch_tmpfs t;
-    int n = get_number_string(r, &t.bytes, &t.target);
-
-    if (n < 0)
-        return n;
-    if (t.bytes < 4096 || t.bytes > INT64_MAX / 2)
-        return -ERANGE;
-    if (!target_ok(t.target))
-        return -EINVAL;
-    if (q->tmpfs_count == LAUNCH_TMPFS_MAX)
-        return -E2BIG;
-    q->tmpfs[q->tmpfs_count++] = t;
     return 0;
 }
 
@@ -367,7 +318,7 @@ static int dec_counter(const struct request_record *r, struct launch_request *q)
         "max_inotify_watches",   "max_fanotify_groups", "max_fanotify_marks",
     };
     struct launch_counter c;
-    int n = get_number_string(r, &c.limit, &c.name);
+    int n = record_get_number_string(r, &c.limit, &c.name);
 
     if (n < 0)
         return n;
@@ -638,7 +589,8 @@ static const struct {
     [TAG_LAYER]        = {"layer",        dec_layer,        true},
     [TAG_ROOT_DIR]     = {"root_dir",     dec_root_dir,     false},
     [TAG_VOLUME]       = {"volume",       dec_volume,       true, 1},
-    [TAG_TMPFS]        = {"tmpfs",        dec_tmpfs,        true},
+    [TAG_TMPFS]        = {"tmpfs",        dec_tmpfs,        true, 3},
+    [TAG_TMPFS_ROOT]   = {"tmpfs_root",   dec_tmpfs_root,   true},
     [TAG_MASKED]       = {"masked",       dec_masked,       true},
     [TAG_READONLY]     = {"read_only",    dec_readonly,     true},
     [TAG_RLIMIT]       = {"rlimit",       dec_rlimit,       true},
@@ -670,6 +622,13 @@ static const struct {
     [TAG_DISK]         = {"disk",         dec_disk,         false},
     [TAG_COUNT]        = {"count",        dec_count,        false},
     [TAG_NET_MORE]     = {"net_more",     dec_net_more,     true},
+    [TAG_SWAP]         = {"swap",         dec_swap,         false},
+    [TAG_RESERVATION]  = {"reservation",  dec_reservation,  false},
+    [TAG_SHARES]       = {"shares",       dec_shares,       false},
+    [TAG_CPUSET_CPUS]  = {"cpuset_cpus",  dec_cpuset_cpus,  false},
+    [TAG_CPUSET_MEMS]  = {"cpuset_mems",  dec_cpuset_mems,  false},
+    [TAG_SYSCTL]       = {"sysctl",       dec_sysctl,       true},
+    [TAG_OOM_SCORE]    = {"oom_score",    dec_oom_score,    false},
 };
 /* clang-format on */
 

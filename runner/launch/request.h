@@ -19,7 +19,9 @@
 
 #include "base/address.h"
 #include "base/buf.h"
+#include "policy/net-rule.h"
 #include "policy/net-setup.h"
+#include "policy/sysctl.h"
 
 struct err;
 
@@ -110,6 +112,9 @@ enum launch_verb {
     /* replies with a socket of its net namespace, connected or connecting to the sandbox's own name
      * server number TAG_INDEX; -ENOENT: it has fewer */
     LAUNCH_ASK,
+    /* changes the limits of a running sandbox to the ones given, which are all that it has then;
+     * -ENOENT: it does not run */
+    LAUNCH_LIMITS,
     LAUNCH_VERB_MAX
 };
 
@@ -126,7 +131,7 @@ enum launch_tag {
     TAG_LAYER,        /* string: a name under layers/; top first */
     TAG_ROOT_DIR,     /* string: an absolute host directory, read-only, below an allowed prefix */
     TAG_VOLUME,   /* flags: 1 = read-only; u32 uid and u32 gid inside, then source NUL target NUL */
-    TAG_TMPFS,    /* u64 bytes, then target NUL */
+    TAG_TMPFS,    /* flags: 1 = read-only, 2 = noexec; u64 bytes, then target NUL */
     TAG_MASKED,   /* string, absolute */
     TAG_READONLY, /* string, absolute */
     TAG_RLIMIT,   /* u64 resource, soft, hard */
@@ -162,8 +167,18 @@ enum launch_tag {
     /* the name of a further named network NUL, then its aliases there as in TAG_NET_ALIASES, or
      * "", NUL */
     TAG_NET_MORE,
+    TAG_TMPFS_ROOT,  /* struct launch_tmpfs_root, of the TAG_TMPFS before it */
+    TAG_SWAP,        /* u64 bytes of memory and swap together; LAUNCH_SWAP_UNLIMITED */
+    TAG_RESERVATION, /* u64 bytes of memory that are not taken first; a wish */
+    TAG_SHARES,      /* u64 weight of its processor time, 2 to 262144; a wish */
+    TAG_CPUSET_CPUS, /* string: processors, such as "0-3,8" */
+    TAG_CPUSET_MEMS, /* string: memory nodes */
+    TAG_OOM_SCORE,   /* u64, 0 to 1000: oom_score_adj of its processes */
+    TAG_SYSCTL,      /* string: NAME=VALUE (policy/sysctl.h) */
     TAG_MAX
 };
+
+#define LAUNCH_SWAP_UNLIMITED INT64_MAX
 
 enum launch_egress {
     LAUNCH_EGRESS_OPEN = 1 << 0,  /* UDP and ICMP may leave, as far as the host's firewall allows */
@@ -229,10 +244,21 @@ struct launch_volume {
     bool named; /* source is a volume's name; the ids are ignored */
 };
 
+/* The root directory of a tmpfs: its mode, and its owner inside. */
+struct launch_tmpfs_root {
+    uint32_t mode, uid, gid, reserved;
+};
+_Static_assert(sizeof(struct launch_tmpfs_root) == 16, "launch_tmpfs_root is a wire format");
+
 struct launch_tmpfs {
     const char *target;
     uint64_t bytes;
+    bool read_only, no_exec;
+    bool has_root; /* else 01777 and root's */
+    struct launch_tmpfs_root root;
 };
+
+enum { LAUNCH_TMPFS_READ_ONLY = 1 << 0, LAUNCH_TMPFS_NO_EXEC = 1 << 1 };
 
 struct launch_rlimit {
     uint64_t resource, soft, hard;
@@ -259,7 +285,11 @@ struct launch_request {
     const char *hostname;
     const char *user; /* NULL = not given */
     uint64_t flags, capabilities;
-    int64_t memory, pids, cpu, shm, disk; /* -1 = not given */
+    int64_t memory, pids, cpu, shm, disk;         /* -1 = not given */
+    int64_t swap, reservation, shares, oom_score; /* 0 = not given */
+    const char *cpus, *mems;                      /* NULL = not given */
+    const char *sysctls[SYSCTLS_MAX];
+    size_t sysctl_count;
     const char *root_dir;
     const char *layers[LAUNCH_LAYERS_MAX];
     size_t layer_count;

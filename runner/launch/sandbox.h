@@ -195,6 +195,7 @@ struct launch_sandbox *launcher_find(const struct launcher *l, const char *id);
 
 /* launcher.c */
 struct launch_sandbox *sandbox_new(const char *id);
+struct cgroup_limits limits_of_request(const struct launch_request *q);
 void sandbox_free(struct launch_sandbox *s);
 /* end.c: kills every process of the sandbox and waits until they have exited; -ETIMEDOUT. */
 enum { SANDBOX_END_MS = 10000 };
@@ -488,6 +489,9 @@ int own_mounts(const struct own_wants *wants, struct own_mounts *ret, int *ret_h
  * namespace may not mount it. */
 int sysfs_mount(int pidfd, struct err *err);
 
+/* Parses a list such as "0-3,8"; false: it is none, or names more processors than a set holds.
+ * Pure. */
+bool cpus_parse(const char *text, cpu_set_t *ret);
 /* cpus.c. Chooses processors among `of` for a sandbox with this CPU limit (in thousandths; -1:
  * none), spread by the id range's base. Returns false for all of them. Pure. */
 bool cpus_choose(const cpu_set_t *of, uid_t base, int64_t millis, cpu_set_t *ret);

@@ -188,6 +188,13 @@ static int do_freeze(struct launcher *l, const struct launch_request *q, struct 
     return launcher_freeze(l, q->id, q->verb == LAUNCH_FREEZE, err);
 }
 
+static int do_limits(struct launcher *l, const struct launch_request *q, struct serve_answer *a,
+                     struct err *err)
+{
+    (void)a;
+    return launcher_limits(l, q, err);
+}
+
 static int do_stats(struct launcher *l, const struct launch_request *q, struct serve_answer *a,
                     struct err *err)
 {
@@ -434,6 +441,7 @@ static int (*const verbs[LAUNCH_VERB_MAX])(struct launcher *, const struct launc
     [LAUNCH_FREEZE] = do_freeze,
     [LAUNCH_THAW] = do_freeze,
     [LAUNCH_STATS] = do_stats,
+    [LAUNCH_LIMITS] = do_limits,
     [LAUNCH_PROCESSES] = do_processes,
     [LAUNCH_REATTACH] = do_reattach,
     [LAUNCH_LIST] = do_list,

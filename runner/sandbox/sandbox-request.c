@@ -20,6 +20,7 @@
 #include "sandbox/policies.h"
 #include "sandbox/sandbox.h"
 #include "spec/spec.h"
+#include "spec/tmpfs.h"
 
 /* ---- limits and counters ---- */
 
@@ -62,6 +63,23 @@ static void put_limits(struct buf *b, const struct limits *l)
             launch_put_counter(
                 b, &(struct launch_counter){.name = counters[i].name, .limit = (uint64_t)value});
     }
+}
+
+/* memory: the limit with the policy's. Swap and reservation must fit it. */
+static int put_resources(struct buf *b, const struct resources *r, int64_t memory, struct err *err)
+{
+    int code = resources_check(r, memory, err);
+
+    if (code < 0)
+        return code;
+    put_limit(b, TAG_SWAP, memory != LIMIT_UNSET ? r->swap_bytes : LIMIT_UNSET);
+    put_limit(b, TAG_RESERVATION, r->reservation_bytes);
+    put_limit(b, TAG_SHARES, r->cpu_shares);
+    if (r->cpus != NULL)
+        launch_put_string(b, TAG_CPUSET_CPUS, r->cpus);
+    if (r->mems != NULL)
+        launch_put_string(b, TAG_CPUSET_MEMS, r->mems);
+    return 0;
 }
 
 static void put_rlimits(struct buf *b, const struct rlimit_value *list, size_t count)
@@ -413,6 +431,49 @@ int sandbox_copy_request(struct buf *b, const char *id, const struct spec *spec,
     return r < 0 ? err_errno(err, r, "copy a directory") : 0;
 }
 
+/* A network that it joins is another sandbox's, and so are its parameters. */
+static int put_sysctls(struct buf *b, const struct spec *spec, bool joins, struct err *err)
+{
+    for (char **text = spec->sysctls; text != NULL && *text != NULL; text++) {
+        if (joins && sysctl_judge(*text) == SYSCTL_NET)
+            return err_set(err, -EINVAL,
+                           "sysctls: \"%s\": the network of another sandbox is not this one's to "
+                           "set up",
+                           *text);
+        launch_put_string(b, TAG_SYSCTL, *text);
+    }
+    return 0;
+}
+
+static void put_tmpfs(struct buf *b, const struct tmpfs *t)
+{
+    launch_put_tmpfs(b, &(struct launch_tmpfs){
+                            .target = t->target,
+                            .bytes = (uint64_t)t->bytes,
+                            .read_only = t->read_only,
+                            .no_exec = t->no_exec,
+                            .has_root = t->mode != TMPFS_MODE_DEFAULT || t->uid != 0 || t->gid != 0,
+                            .root = {.mode = t->mode, .uid = t->uid, .gid = t->gid}});
+}
+
+int sandbox_limits_request(struct buf *b, const char *id, const struct spec *spec,
+                           const struct limits *policy, struct err *err)
+{
+    const struct limits limits = limits_merge(policy, &spec->limits);
+    int r;
+
+    launch_begin(b, LAUNCH_LIMITS);
+    launch_put_string(b, TAG_ID, id);
+    put_limit(b, TAG_MEMORY, limits.memory_bytes);
+    put_limit(b, TAG_PIDS, limits.pids);
+    put_limit(b, TAG_CPU, limits.cpu_millis);
+    r = put_resources(b, &spec->resources, limits.memory_bytes, err);
+    if (r < 0)
+        return r;
+    r = launch_end(b);
+    return r < 0 ? err_errno(err, r, "change limits") : 0;
+}
+
 int sandbox_request(struct buf *b, const char *id, const struct spec *spec,
                     const struct ready_policy *ready, const char *const *layers, int root_fd,
                     const struct network_join *join, unsigned long flags, struct err *err)
@@ -440,7 +501,14 @@ int sandbox_request(struct buf *b, const char *id, const struct spec *spec,
     launch_put_number(b, TAG_FLAGS, flags);
     launch_put_number(b, TAG_CAPABILITIES, policy->capabilities & ~spec->cap_drop);
     put_limits(b, &limits);
+    r = put_resources(b, &spec->resources, limits.memory_bytes, err);
+    if (r < 0)
+        return r;
+    put_limit(b, TAG_OOM_SCORE, spec->resources.oom_score);
     put_merged_rlimits(b, spec, policy);
+    r = put_sysctls(b, spec, join != NULL, err);
+    if (r < 0)
+        return r;
     put_paths(b, TAG_MASKED, ready->masked);
     put_paths(b, TAG_READONLY, ready->read_only);
     r = put_root(b, spec, layers, root_fd >= 0, err);
@@ -451,8 +519,7 @@ int sandbox_request(struct buf *b, const char *id, const struct spec *spec,
     if (r < 0)
         return r;
     for (size_t i = 0; i < spec->tmpfs_count; i++)
-        launch_put_tmpfs(b, &(struct launch_tmpfs){.target = spec->tmpfs[i].target,
-                                                   .bytes = (uint64_t)spec->tmpfs[i].bytes});
+        put_tmpfs(b, &spec->tmpfs[i]);
     /* In a read-only root the certificates get a tmpfs of their own. */
     if (spec->read_only && spec->egress != NULL && spec->egress->trust)
         launch_put_tmpfs(b,

@@ -7,6 +7,7 @@ struct buf;
 struct err;
 struct policy;
 struct ready_policy;
+struct limits;
 struct spec;
 
 /*
@@ -21,6 +22,9 @@ struct network_join {
     const char *id, *owner, *hostname;
 };
 
+/* LAUNCH_LIMITS: the limits of a changed spec over the policy's. -EINVAL: they contradict. */
+int sandbox_limits_request(struct buf *b, const char *id, const struct spec *spec,
+                           const struct limits *policy, struct err *err);
 /*
  * Appends the launcher's request for a new sandbox, from the spec and the policy. layers: names
  * under layers/, top first, NULL-terminated. The spec's limits replace the policy's. Begins and

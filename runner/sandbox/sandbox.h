@@ -4,6 +4,7 @@
  * A kept sandbox (docs/states.md). Every function runs on the supervisor's loop, and none blocks.
  */
 
+#include <jansson.h>
 #include <stdbool.h>
 #include <stdint.h>
 #include <sys/types.h>
@@ -70,6 +71,12 @@ int sandbox_restart_by(struct sandbox *s, int signo, int64_t timeout_ms, sandbox
  * afterwards.
  */
 int sandbox_update(struct sandbox *s, struct spec *changed, struct err *err);
+/*
+ * As sandbox_update, and changes the limits of a sandbox that runs if the patch has some. changed:
+ * what spec_patch has made of this patch, and the caller has checked.
+ */
+int sandbox_change(struct sandbox *s, json_t *patch, struct spec *changed, sandbox_cb cb,
+                   void *data, struct err *err);
 int sandbox_pause(struct sandbox *s, sandbox_cb cb, void *data, struct err *err);
 int sandbox_resume(struct sandbox *s, sandbox_cb cb, void *data, struct err *err);
 /* Sends a signal to the main process; for SIGKILL the sandbox is thawed first. */

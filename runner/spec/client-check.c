@@ -147,6 +147,28 @@ static int check_limits(const struct client_policy *p, const struct spec *s, str
     return 0;
 }
 
+/* Swap counts as the memory that it stands in for. A weight above the default would take time from
+ * the sandboxes of others. */
+static int check_resources(const struct client_policy *p, const struct spec *s, struct err *err)
+{
+    enum { SHARES_DEFAULT = 1024 };
+    const struct resources *r = &s->resources;
+
+    if (r->swap_bytes != LIMIT_UNSET && p->most.memory_bytes != LIMIT_UNSET &&
+        r->swap_bytes > p->most.memory_bytes)
+        return err_set(err, -EPERM,
+                       "limits.memorySwap: the client policy allows at most %" PRId64
+                       " bytes of memory and swap",
+                       p->most.memory_bytes);
+    if (r->cpu_shares > SHARES_DEFAULT)
+        return err_set(
+            err, -EPERM,
+            "limits.cpuShares: more than %d, which all others have, is the owner's to ask "
+            "for",
+            SHARES_DEFAULT);
+    return 0;
+}
+
 static int check_ports(const struct client_policy *p, const struct spec *s, struct err *err)
 {
     char text[ADDRESS_TEXT_MAX];
@@ -163,8 +185,9 @@ static int check_ports(const struct client_policy *p, const struct spec *s, stru
 int client_check_spec(const struct client_policy *p, const struct spec *s, struct err *err)
 {
     static int (*const checks[])(const struct client_policy *p, const struct spec *s,
-                                 struct err *err) = {check_policy, check_network, check_access,
-                                                     check_paths,  check_ports,   check_limits};
+                                 struct err *err) = {check_policy,   check_network, check_access,
+                                                     check_paths,    check_ports,   check_limits,
+                                                     check_resources};
     int r = 0;
 
     for (size_t i = 0; r == 0 && i < sizeof(checks) / sizeof(checks[0]); i++)

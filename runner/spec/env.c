@@ -77,3 +77,27 @@ int env_put(struct spec *s, const char *name, size_t name_len, const char *value
     }
     return 0;
 }
+
+int env_drop(struct spec *s, const char *name, size_t name_len, struct err *err)
+{
+    size_t at;
+
+    if (env_reserve(s) < 0)
+        return err_errno(err, -ENOMEM, "environment");
+    at = env_index_find(s->env_index, s->env, s->env_count, name, name_len);
+    if (at >= s->env_count)
+        return 0;
+    s->env_bytes -= strlen(s->env[at]) + 1;
+    free(s->env[at]);
+    /* With the NULL at the end. */
+    (void)memmove(&s->env[at], &s->env[at + 1], (s->env_count - at) * sizeof(*s->env));
+    s->env_count--;
+    /* The index has positions: it is made anew. */
+    env_index_free(s->env_index);
+    s->env_index = NULL;
+    if (env_reserve(s) < 0)
+        return err_errno(err, -ENOMEM, "environment");
+    for (size_t i = 0; i < s->env_count; i++)
+        env_index_add(s->env_index, s->env, i);
+    return 0;
+}

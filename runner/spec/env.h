@@ -12,3 +12,5 @@ struct spec;
  * SPEC_ARGS_MAX, SPEC_STRING_MAX or SPEC_STRINGS_MAX.
  */
 int env_put(struct spec *s, const char *name, size_t name_len, const char *value, struct err *err);
+/* Takes a variable away; one that is not there is no error. -ENOMEM. */
+int env_drop(struct spec *s, const char *name, size_t name_len, struct err *err);

@@ -1,6 +1,7 @@
 /* Encodes a spec as JSON, the reverse of json.c. Pure. */
 
 #include <errno.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/resource.h>
@@ -15,6 +16,7 @@
 #include "spec/json.h"
 #include "spec/signals.h"
 #include "spec/spec.h"
+#include "spec/tmpfs.h"
 
 /* Output object. Callers put all members, and check `failed` once. */
 struct out {
@@ -71,7 +73,7 @@ static json_t *encode_pairs(char *const *list)
     return object;
 }
 
-static json_t *encode_limits(const struct limits *l)
+static json_t *encode_limits(const struct limits *l, const struct resources *r)
 {
     json_t *object = json_object();
     struct out o = {.root = object};
@@ -80,6 +82,15 @@ static json_t *encode_limits(const struct limits *l)
     put_number(&o, "pids", l->pids);
     put_number(&o, "shmSize", l->shm_bytes);
     put_number(&o, "disk", l->disk_bytes);
+    put_number(&o, "memorySwap",
+               r->swap_bytes == SPEC_SWAP_UNLIMITED ? LIMIT_UNSET : r->swap_bytes);
+    if (r->swap_bytes == SPEC_SWAP_UNLIMITED)
+        put_value(&o, "memorySwap", json_integer(-1));
+    put_number(&o, "memoryReservation", r->reservation_bytes);
+    put_number(&o, "cpuShares", r->cpu_shares);
+    put_string(&o, "cpusetCpus", r->cpus);
+    put_string(&o, "cpusetMems", r->mems);
+    put_number(&o, "oomScoreAdj", r->oom_score);
     if (l->cpu_millis != LIMIT_UNSET && l->cpu_millis % 1000 == 0)
         put_value(&o, "cpus", json_integer(l->cpu_millis / 1000));
     else if (l->cpu_millis != LIMIT_UNSET)
@@ -119,7 +130,26 @@ static json_t *encode_volume(const struct volume *v)
 
 static json_t *encode_tmpfs(const struct tmpfs *t)
 {
-    return json_pack("{s:s, s:I}", "target", t->target, "size", (json_int_t)t->bytes);
+    json_t *object = json_pack("{s:s, s:I}", "target", t->target, "size", (json_int_t)t->bytes);
+    struct out o = {.root = object};
+    char mode[8];
+
+    (void)snprintf(mode, sizeof(mode), "%04o", (unsigned)t->mode & TMPFS_MODE_MAX);
+    if (t->read_only)
+        put_value(&o, "readOnly", json_true());
+    if (t->no_exec)
+        put_value(&o, "noExec", json_true());
+    if (t->mode != TMPFS_MODE_DEFAULT)
+        put_string(&o, "mode", mode);
+    if (t->uid != 0)
+        put_number(&o, "uid", t->uid);
+    if (t->gid != 0)
+        put_number(&o, "gid", t->gid);
+    if (o.failed != NULL) {
+        json_decref(object);
+        return NULL;
+    }
+    return object;
 }
 
 static json_t *encode_port(const struct publish *p)
@@ -320,11 +350,13 @@ int spec_to_json(const struct spec *s, json_t **ret, struct err *err)
     put_value(&o, "env", encode_pairs(s->env));
     put_string(&o, "cwd", s->cwd);
     put_string(&o, "user", s->user);
+    if (s->sysctls != NULL)
+        put_value(&o, "sysctls", encode_strings(s->sysctls));
     if (s->groups != NULL)
         put_value(&o, "groups", encode_strings(s->groups));
     put_string(&o, "hostname", s->hostname);
     put_value(&o, "labels", encode_pairs(s->labels));
-    put_value(&o, "limits", encode_limits(&s->limits));
+    put_value(&o, "limits", encode_limits(&s->limits, &s->resources));
     put_arrays(&o, s);
     put_network(&o, s);
     if (s->egress != NULL)

@@ -23,6 +23,7 @@
 #include "spec/parse.h"
 #include "spec/signals.h"
 #include "spec/spec.h"
+#include "spec/tmpfs.h"
 
 enum { NUMBER_TEXT_MAX = 32 };
 
@@ -70,6 +71,12 @@ static const struct text_key {
     {"pids", spec_set_pids, true},
     {"shmSize", spec_set_shm_size, true},
     {"disk", spec_set_disk, true},
+    {"memorySwap", spec_set_memory_swap, true},
+    {"memoryReservation", spec_set_memory_reservation, true},
+    {"cpuShares", spec_set_cpu_shares, true},
+    {"cpusetCpus", spec_set_cpuset_cpus, false},
+    {"cpusetMems", spec_set_cpuset_mems, false},
+    {"oomScoreAdj", spec_set_oom_score, true},
 };
 
 static const struct text_key *text_key(const char *name)
@@ -366,15 +373,16 @@ static int decode_volume(json_t *element, struct spec *s, const struct jpath *pa
 }
 
 struct tmpfs_json {
-    char *target; /* owned */
-    int64_t bytes;
+    struct tmpfs t; /* first; target is owned */
+    char *mode;     /* owned; octal digits, or NULL */
+    int64_t uid, gid;
 };
 
 /* Decodes a size: a number of bytes, or text with a unit. */
 static int d_tmpfs_size(json_t *value, const struct jfield *field, void *dst,
                         const struct jpath *path, struct err *err)
 {
-    struct tmpfs_json *t = dst;
+    struct tmpfs *t = &((struct tmpfs_json *)dst)->t;
     char number[NUMBER_TEXT_MAX];
     const char *text = number;
     struct err why = ERR_NONE;
@@ -394,26 +402,51 @@ static int d_tmpfs_size(json_t *value, const struct jfield *field, void *dst,
 static const struct jfield tmpfs_fields[] = {
     {.name = "target",
      .decode = j_string,
-     .off = offsetof(struct tmpfs_json, target),
+     .off = offsetof(struct tmpfs_json, t.target),
      .min = 1,
      .max = SPEC_PATH_MAX,
      .required = true},
     {.name = "size", .decode = d_tmpfs_size, .nullable = true},
+    {.name = "readOnly", .decode = j_bool, .off = offsetof(struct tmpfs_json, t.read_only)},
+    {.name = "noExec", .decode = j_bool, .off = offsetof(struct tmpfs_json, t.no_exec)},
+    {.name = "mode",
+     .decode = j_string,
+     .off = offsetof(struct tmpfs_json, mode),
+     .min = 1,
+     .max = TMPFS_MODE_DIGITS_MAX,
+     .nullable = true},
+    {.name = "uid",
+     .decode = j_int64,
+     .off = offsetof(struct tmpfs_json, uid),
+     .min = 0,
+     .max = SPEC_GROUP_ID_MAX,
+     .nullable = true},
+    {.name = "gid",
+     .decode = j_int64,
+     .off = offsetof(struct tmpfs_json, gid),
+     .min = 0,
+     .max = SPEC_GROUP_ID_MAX,
+     .nullable = true},
     {0},
 };
 
 static int decode_tmpfs(json_t *element, struct spec *s, const struct jpath *path, struct err *err)
 {
-    struct tmpfs_json t = {.bytes = LIMIT_UNSET};
+    struct tmpfs_json j = {.t = tmpfs_default()};
     struct err why = ERR_NONE;
     int r;
 
-    r = json_decode_at(element, tmpfs_fields, &t, path, err);
+    r = json_decode_at(element, tmpfs_fields, &j, path, err);
     if (r == 0) {
-        r = spec_put_tmpfs(s, t.target, t.bytes, &why);
+        j.t.uid = (uint32_t)j.uid;
+        j.t.gid = (uint32_t)j.gid;
+        r = j.mode != NULL ? tmpfs_parse_mode(j.mode, &j.t.mode, &why) : 0;
+        if (r == 0)
+            r = spec_put_tmpfs(s, j.t.target, &j.t, &why);
         r = r < 0 ? parser_error(err, r, path, &why) : 0;
     }
-    free(t.target);
+    free(j.t.target);
+    free(j.mode);
     return r;
 }
 
@@ -555,7 +588,7 @@ static const struct list_key {
     {"hostPorts", spec_add_host_port, true}, {"dns", spec_add_dns, false},
     {"extraHosts", spec_add_host, false},    {"capDrop", spec_add_cap_drop, false},
     {"groups", spec_add_group, true},        {"aliases", spec_add_net_alias, false},
-    {"links", spec_add_net_link, false},
+    {"links", spec_add_net_link, false},     {"sysctls", spec_add_sysctl, false},
 };
 
 static int d_list(json_t *value, const struct jfield *field, void *dst, const struct jpath *path,
@@ -816,6 +849,12 @@ static const struct jfield limit_fields[] = {
     {.name = "pids",    .decode = d_text, .nullable = true},
     {.name = "shmSize", .decode = d_text, .nullable = true},
     {.name = "disk",    .decode = d_text, .nullable = true},
+    {.name = "memorySwap",  .decode = d_text, .nullable = true},
+    {.name = "memoryReservation", .decode = d_text, .nullable = true},
+    {.name = "cpuShares",   .decode = d_text, .nullable = true},
+    {.name = "cpusetCpus",  .decode = d_text, .nullable = true},
+    {.name = "cpusetMems",  .decode = d_text, .nullable = true},
+    {.name = "oomScoreAdj", .decode = d_text, .nullable = true},
     {0},
 };
 
@@ -843,6 +882,7 @@ static const struct jfield spec_fields[] = {
     {.name = "extraHosts", .decode = d_list,       .nullable = true},
     {.name = "capDrop",    .decode = d_list,       .nullable = true},
     {.name = "groups",     .decode = d_list,       .nullable = true},
+    {.name = "sysctls",    .decode = d_list,       .nullable = true},
     {.name = "readOnly",   .decode = d_bool,       .nullable = true, .off = SPEC(read_only)},
     {.name = "init",       .decode = d_bool,       .nullable = true, .off = SPEC(init)},
     {.name = "tty",        .decode = d_bool,       .nullable = true, .off = SPEC(tty)},

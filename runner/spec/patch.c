@@ -1,6 +1,6 @@
 /*
  * Changes to the spec of an existing sandbox. Only settings that the supervisor evaluates later can
- * change, not those that the launcher or init have received. Pure.
+ * change, and limits, which the launcher changes while a sandbox runs. Pure.
  */
 #include <errno.h>
 #include <string.h>
@@ -13,7 +13,35 @@
 #include "spec/spec.h"
 
 static const char *const keys[] = {
-    "labels", "restart", "stopSignal", "stopTimeoutMs", "inactivityTimeoutMs", "autoRemove"};
+    "labels",     "restart", "stopSignal", "stopTimeoutMs", "inactivityTimeoutMs",
+    "autoRemove", "limits"};
+
+/* The others are a mount's or a file system's, which a sandbox has for its life. */
+static const char *const limit_keys[] = {"memory", "memorySwap", "memoryReservation", "cpus",
+                                         "pids",   "cpuShares",  "cpusetCpus",        "cpusetMems"};
+
+static int check_limit_keys(const json_t *limits, struct err *err)
+{
+    const struct jpath here = {.key = "limits"};
+    const char *key;
+    const json_t *value;
+
+    json_object_foreach((json_t *)(uintptr_t)limits, key, value) {
+        const struct jpath at = {.up = &here, .key = key};
+        size_t i = 0;
+        const size_t count = sizeof(limit_keys) / sizeof(limit_keys[0]);
+
+        (void)value;
+        while (i < count && strcmp(limit_keys[i], key) != 0)
+            i++;
+        if (i == count)
+            return json_fail(
+                err, -EINVAL, &at,
+                "cannot be changed; memory, memorySwap, memoryReservation, cpus, pids, "
+                "cpuShares, cpusetCpus and cpusetMems can");
+    }
+    return 0;
+}
 
 static int check_key(const char *key, struct err *err)
 {
@@ -24,7 +52,7 @@ static int check_key(const char *key, struct err *err)
             return 0;
     return json_fail(err, -EINVAL, &here,
                      "cannot be changed; labels, restart, stopSignal, stopTimeoutMs, "
-                     "inactivityTimeoutMs and autoRemove can");
+                     "inactivityTimeoutMs, autoRemove and limits can");
 }
 
 /* Merges as RFC 7396: null removes a member, other values replace it. */
@@ -42,24 +70,28 @@ static int merge_object(json_t *target, json_t *patch)
     return 0;
 }
 
-/* Merges labels one by one. A value that is no object is kept for the decoder to refuse. */
-static int merge_labels(json_t *target, json_t *labels)
+/* Merges a member one by one. A value that is no object is kept for the decoder to refuse. */
+static int merge_member(json_t *target, json_t *patch, const char *key)
 {
-    json_t *now = json_object_get(target, "labels");
+    json_t *now = json_object_get(target, key), *value = json_object_get(patch, key);
+    int r;
 
-    if (!json_is_object(labels) || !json_is_object(now))
-        return json_object_set(target, "labels", labels) < 0 ? -ENOMEM : 0;
-    return merge_object(now, labels);
+    if (value == NULL)
+        return 0;
+    if (!json_is_object(value) || !json_is_object(now))
+        r = json_object_set(target, key, value) < 0 ? -ENOMEM : 0;
+    else
+        r = merge_object(now, value);
+    return r < 0 ? r : json_object_del(patch, key);
 }
 
-/* Labels are merged with the existing ones; other members replace them. */
+/* Labels and limits are merged with the existing ones; other members replace them. */
 static int apply_patch(json_t *target, json_t *patch)
 {
-    json_t *labels = json_object_get(patch, "labels");
-    int r = labels != NULL ? merge_labels(target, labels) : 0;
+    int r = merge_member(target, patch, "labels");
 
-    if (r == 0 && labels != NULL)
-        r = json_object_del(patch, "labels");
+    if (r == 0)
+        r = merge_member(target, patch, "limits");
     return r < 0 ? -ENOMEM : merge_object(target, patch);
 }
 
@@ -82,7 +114,9 @@ int spec_patch(const struct spec *s, json_t *patch, struct spec **ret, struct er
         if (r < 0)
             return r;
     }
-    r = spec_to_json(s, &root, err);
+    r = check_limit_keys(json_object_get(patch, "limits"), err);
+    if (r == 0)
+        r = spec_to_json(s, &root, err);
     if (r < 0)
         return r;
     copy = json_copy(patch);
@@ -102,6 +136,7 @@ int spec_patch(const struct spec *s, json_t *patch, struct spec **ret, struct er
 
 void spec_take_patched(struct spec *s, struct spec *from)
 {
+    const struct resources resources = s->resources;
     char **labels = s->labels;
 
     s->labels = from->labels;
@@ -112,4 +147,7 @@ void spec_take_patched(struct spec *s, struct spec *from)
     s->stop_timeout_ms = from->stop_timeout_ms;
     s->inactivity_ms = from->inactivity_ms;
     s->auto_remove = from->auto_remove;
+    s->limits = from->limits;
+    s->resources = from->resources;
+    from->resources = resources;
 }

@@ -18,8 +18,6 @@
 #include "spec/parse.h"
 #include "spec/strings.h"
 
-#define TMPFS_DEFAULT_BYTES (INT64_C(64) << 20)
-
 struct spec *spec_new(void)
 {
     auto_ptr(spec_free) struct spec *s = NULL;
@@ -28,6 +26,7 @@ struct spec *spec_new(void)
     if (s == NULL)
         return NULL;
     s->limits = limits_unset();
+    s->resources = resources_unset();
     s->timeout_ms = s->restart_max = s->inactivity_ms = LIMIT_UNSET;
     s->stop_timeout_ms = SPEC_STOP_TIMEOUT_MS;
     s->stop_signal = SIGTERM;
@@ -55,6 +54,7 @@ void spec_free(struct spec *s)
         free(s->tmpfs[i].target);
     free(s->volumes);
     free(s->tmpfs);
+    resources_done(&s->resources);
     free(s->ports);
     json_strings_free(s->argv);
     json_strings_free(s->env);
@@ -63,6 +63,7 @@ void spec_free(struct spec *s)
     json_strings_free(s->entrypoint);
     json_strings_free(s->image_layers);
     json_strings_free(s->groups);
+    json_strings_free(s->sysctls);
     health_check_done(&s->health);
     free(s->image);
     free(s->image_id);
@@ -372,11 +373,12 @@ int spec_add_volume(struct spec *s, const char *text, struct err *err)
     return add_volume(s, parts[0], parts[1], v, err);
 }
 
-int spec_put_tmpfs(struct spec *s, const char *target, int64_t bytes, struct err *err)
+int spec_put_tmpfs(struct spec *s, const char *target, const struct tmpfs *t, struct err *err)
 {
-    struct tmpfs t = {.bytes = bytes != LIMIT_UNSET ? bytes : TMPFS_DEFAULT_BYTES}, *more;
+    struct tmpfs own = *t, *more;
     int r;
 
+    own.target = NULL;
     if (s->tmpfs_count == SPEC_TMPFS_MAX)
         return err_set(err, -E2BIG, "tmpfs \"%.*s\": more than %d of them", QUOTE_MAX, target,
                        SPEC_TMPFS_MAX);
@@ -384,33 +386,10 @@ int spec_put_tmpfs(struct spec *s, const char *target, int64_t bytes, struct err
     if (more == NULL)
         return err_errno(err, -ENOMEM, "tmpfs");
     s->tmpfs = more;
-    r = parse_target("tmpfs", target, &t.target, err);
+    r = parse_target("tmpfs", target, &own.target, err);
     if (r == 0)
-        s->tmpfs[s->tmpfs_count++] = t;
+        s->tmpfs[s->tmpfs_count++] = own;
     return r;
-}
-
-int spec_add_tmpfs(struct spec *s, const char *text, struct err *err)
-{
-    static const char prefix[] = "size="; /* prefix in the docker CLI's syntax */
-    auto_free char *copy = NULL;
-    int64_t bytes = LIMIT_UNSET;
-    char *size;
-    int r;
-
-    copy = strdup(text);
-    if (copy == NULL)
-        return err_errno(err, -ENOMEM, "tmpfs");
-    size = strchr(copy, ':');
-    if (size != NULL) {
-        *size++ = '\0';
-        if (strncmp(size, prefix, strlen(prefix)) == 0)
-            size += strlen(prefix);
-        r = parse_bytes("tmpfs size", size, SPEC_TMPFS_MIN, LIMIT_BYTES_MAX, &bytes, err);
-        if (r < 0)
-            return r;
-    }
-    return spec_put_tmpfs(s, copy, bytes, err);
 }
 
 /* ---- limits ---- */
@@ -560,6 +539,9 @@ int spec_validate_kept(const struct spec *s, struct err *err)
         return err_set(err, -E2BIG, "command and environment together are longer than %d bytes",
                        SPEC_STRINGS_MAX);
     r = check_targets(s, err);
+    /* Without a limit of its own the policy may have one, which a start knows. */
+    if (r == 0 && s->limits.memory_bytes != LIMIT_UNSET)
+        r = resources_check(&s->resources, s->limits.memory_bytes, err);
     return r < 0 ? r : spec_validate_network(s, err);
 }
 

@@ -43,8 +43,10 @@ struct volume {
 };
 
 struct tmpfs {
-    char *target;  /* owned */
-    int64_t bytes; /* size limit, always set (default 64 MiB) */
+    char *target;            /* owned */
+    int64_t bytes;           /* size limit, always set (default 64 MiB) */
+    bool read_only, no_exec; /* nosuid and nodev it is always */
+    uint32_t mode, uid, gid; /* of its root directory; 01777 and 0 by default */
 };
 
 /* A published host port. */
@@ -94,6 +96,14 @@ struct spec_net {
     char *aliases; /* owned; additional names there, separated by spaces; or NULL */
 };
 
+/* What a sandbox asks of the host's resources beside its limits. LIMIT_UNSET, NULL = not asked. */
+struct resources {
+    int64_t swap_bytes;                    /* memory and swap together; SPEC_SWAP_UNLIMITED */
+    int64_t reservation_bytes, cpu_shares; /* wishes: the kernel's to follow */
+    int64_t oom_score;                     /* 0 to 1000 */
+    char *cpus, *mems;                     /* owned; lists such as "0-3,8" */
+};
+
 struct spec {
     char *name;     /* owned; NULL = derived from the id */
     char *image;    /* owned; reference or id as requested; NULL = none */
@@ -114,10 +124,11 @@ struct spec {
      * point.
      */
     char **argv;
-    char **env;    /* owned, NULL-terminated "K=V"; unique names */
-    char *cwd;     /* owned; absolute; NULL = "/" */
-    char *user;    /* owned; "name|uid[:group|gid]"; NULL = root; names resolve inside */
-    char **groups; /* owned, NULL-terminated; names or numbers, as in user; NULL = none */
+    char **env;     /* owned, NULL-terminated "K=V"; unique names */
+    char *cwd;      /* owned; absolute; NULL = "/" */
+    char *user;     /* owned; "name|uid[:group|gid]"; NULL = root; names resolve inside */
+    char **sysctls; /* owned, NULL-terminated "NAME=VALUE"; NULL = none */
+    char **groups;  /* owned, NULL-terminated; names or numbers, as in user; NULL = none */
     struct volume *volumes;
     size_t volume_count;
     struct tmpfs *tmpfs;
@@ -125,6 +136,7 @@ struct spec {
     struct publish *ports; /* owned */
     size_t port_count;
     struct limits limits; /* as requested; merged over the policy's */
+    struct resources resources;
     struct rlimit_value rlimits[RLIMITS_MAX];
     size_t rlimit_count;
     enum net_mode network; /* NET_INVALID = the policy's */
@@ -172,9 +184,10 @@ enum {
     SPEC_LABELS_BYTES_MAX = 256 << 10, /* bytes of all labels together */
     SPEC_RESTARTS_MAX = 1000000,       /* for on-failure */
 };
-#define SPEC_ROOTFS_HOST "host" /* part of the host's files (policies/README.md) */
-#define SPEC_TMPFS_MIN   INT64_C(4096)
-#define SPEC_TIME_MAX_MS (INT64_C(366) * 24 * 3600 * 1000)
+#define SPEC_ROOTFS_HOST    "host" /* part of the host's files (policies/README.md) */
+#define SPEC_TMPFS_MIN      INT64_C(4096)
+#define SPEC_SWAP_UNLIMITED INT64_MAX
+#define SPEC_TIME_MAX_MS    (INT64_C(366) * 24 * 3600 * 1000)
 
 /* Returns an empty spec (policy "untrusted", limits unset). NULL = out of memory. */
 struct spec *spec_new(void);
@@ -233,11 +246,22 @@ int spec_add_env_file(struct spec *s, const char *path,
                       struct err *err); /* K=V lines, # comments */
 int spec_add_volume(struct spec *s, const char *text,
                     struct err *err); /* [SRC:]DST[:ro|rw|nocopy,…] */
-int spec_add_tmpfs(struct spec *s, const char *text, struct err *err);  /* DST[:size] */
+int spec_add_tmpfs(struct spec *s, const char *text, struct err *err);  /* DST[:SIZE|OPTIONS] */
 int spec_set_memory(struct spec *s, const char *text, struct err *err); /* 128m, 1g, bytes */
 int spec_set_cpus(struct spec *s, const char *text, struct err *err);   /* 0.5 */
 int spec_set_pids(struct spec *s, const char *text, struct err *err);
 int spec_set_shm_size(struct spec *s, const char *text, struct err *err);
+/* spec/resources.c */
+int spec_set_memory_swap(struct spec *s, const char *text, struct err *err); /* bytes, or -1 */
+int spec_set_memory_reservation(struct spec *s, const char *text, struct err *err);
+int spec_set_cpu_shares(struct spec *s, const char *text, struct err *err);  /* 2 to 262144 */
+int spec_set_cpuset_cpus(struct spec *s, const char *text, struct err *err); /* 0-3,8 */
+int spec_set_cpuset_mems(struct spec *s, const char *text, struct err *err);
+int spec_set_oom_score(struct spec *s, const char *text, struct err *err); /* 0 to 1000 */
+struct resources resources_unset(void);
+void resources_done(struct resources *r);
+/* -EINVAL: swap without a memory limit, or less than it. memory: with the policy's. */
+int resources_check(const struct resources *r, int64_t memory, struct err *err);
 int spec_set_disk(struct spec *s, const char *text, struct err *err);   /* 512m, 10g, bytes */
 int spec_add_ulimit(struct spec *s, const char *text, struct err *err); /* nofile=1024[:2048] */
 /* none, internet, container:NAME, or the name of a network */
@@ -273,6 +297,8 @@ int spec_add_deny_host(struct spec *s, const char *text, struct err *err);
 int spec_set_egress_file(struct spec *s, const char *path, struct err *err);
 /* NAME:ADDRESS, or NAME:host-gateway. */
 int spec_add_host(struct spec *s, const char *text, struct err *err);
+/* NAME=VALUE, one of policy/sysctl.h; -EPERM for others. */
+int spec_add_sysctl(struct spec *s, const char *text, struct err *err);
 /* A name in the sandbox's /etc/group, or a number. */
 int spec_add_group(struct spec *s, const char *text, struct err *err);
 /* "CAP_NET_RAW", as in policies, or "ALL". */
@@ -303,8 +329,7 @@ const char *spec_restart_name(enum restart_policy policy);
 int spec_check_removal(const struct spec *s, struct err *err);
 
 /*
- * As spec_add_volume and spec_add_tmpfs, for parts that may contain colons. bytes: LIMIT_UNSET =
- * the default.
+ * As spec_add_volume and spec_add_tmpfs, for parts that may contain colons.
  */
 int spec_put_volume(struct spec *s, const char *source, const char *target, bool read_only,
                     struct err *err);
@@ -317,7 +342,8 @@ int spec_put_named_volume(struct spec *s, const char *name, const char *target, 
 /* host: NULL = 127.0.0.1. */
 int spec_put_publish(struct spec *s, const char *host, int64_t host_port, int64_t port, bool udp,
                      struct err *err);
-int spec_put_tmpfs(struct spec *s, const char *target, int64_t bytes, struct err *err);
+/* Copies what t (spec/tmpfs.h) says, but for its target. */
+int spec_put_tmpfs(struct spec *s, const char *target, const struct tmpfs *t, struct err *err);
 
 /* Checks across options: unique mount targets, total size of argv and env. */
 int spec_validate_kept(const struct spec *s, struct err *err);

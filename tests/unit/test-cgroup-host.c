@@ -28,7 +28,7 @@
 
 enum { INIT_UID = 1879048192, DEADLINE_MS = 10000 };
 
-static const struct cgroup_limits no_limits = {-1, -1, -1};
+static const struct cgroup_limits no_limits = {.memory_bytes = -1, .pids = -1, .cpu_millis = -1};
 
 /* One host, one sandbox, and a page that its processes share with the test. */
 struct rig {
@@ -179,7 +179,8 @@ TEST(attached_everywhere)
     int fd;
 
     NEED_HOST;
-    if (!rig_on(&g, NULL, &(struct cgroup_limits){64 << 20, 50, 500})) {
+    if (!rig_on(&g, NULL,
+                &(struct cgroup_limits){.memory_bytes = 64 << 20, .pids = 50, .cpu_millis = 500})) {
         rig_done(&g);
         SKIP("not all of memory, cpu and pids here");
     }
@@ -217,7 +218,8 @@ TEST(pids_limit)
     struct rig g;
 
     NEED_HOST;
-    if (!rig_on(&g, NULL, &(struct cgroup_limits){-1, 5, -1})) {
+    if (!rig_on(&g, NULL,
+                &(struct cgroup_limits){.memory_bytes = -1, .pids = 5, .cpu_millis = -1})) {
         rig_done(&g);
         SKIP("no pids controller");
     }
@@ -251,7 +253,8 @@ TEST(memory_limit)
     pid_t pid;
 
     NEED_HOST;
-    if (!rig_on(&g, NULL, &(struct cgroup_limits){LIMIT, -1, -1})) {
+    if (!rig_on(&g, NULL,
+                &(struct cgroup_limits){.memory_bytes = LIMIT, .pids = -1, .cpu_millis = -1})) {
         rig_done(&g);
         SKIP("no memory controller");
     }
@@ -283,7 +286,8 @@ TEST(cpu_limit)
     struct rig g;
 
     NEED_HOST;
-    if (!rig_on(&g, NULL, &(struct cgroup_limits){-1, -1, 50})) {
+    if (!rig_on(&g, NULL,
+                &(struct cgroup_limits){.memory_bytes = -1, .pids = -1, .cpu_millis = 50})) {
         rig_done(&g);
         SKIP("no cpu controller");
     }
@@ -356,7 +360,7 @@ static void kill_a_bomb(struct cgroup_host *h)
 {
     struct rig g;
 
-    if (!rig_on(&g, h, &(struct cgroup_limits){-1, 40, -1})) {
+    if (!rig_on(&g, h, &(struct cgroup_limits){.memory_bytes = -1, .pids = 40, .cpu_millis = -1})) {
         rig_done(&g);
         SKIP("no pids controller to bound a fork bomb with");
     }
@@ -436,7 +440,10 @@ static void check_part(const struct rig *g, const struct cgroup_view_part *part)
 /* The directories that the sandbox is in. */
 TEST(view_of_the_sandbox)
 {
-    static const struct cgroup_limits sets[] = {{-1, 9, -1}, {-1, -1, -1}, {64 << 20, 9, 500}};
+    static const struct cgroup_limits sets[] = {
+        {.memory_bytes = -1, .pids = 9, .cpu_millis = -1},
+        {.memory_bytes = -1, .pids = -1, .cpu_millis = -1},
+        {.memory_bytes = 64 << 20, .pids = 9, .cpu_millis = 500}};
 
     NEED_HOST;
     for (size_t i = 0; i < sizeof(sets) / sizeof(sets[0]); i++) {
@@ -694,7 +701,8 @@ TEST(container_root_with_processes)
     (void)snprintf(text, sizeof(text), "%d", pid);
     CHECK_INT(file_poke_at(h->hier[0].root_fd, sub_procs, text), 0);
 
-    CHECK(!rig_on(&g, view(2, sub), &(struct cgroup_limits){-1, 9, -1}));
+    CHECK(!rig_on(&g, view(2, sub),
+                  &(struct cgroup_limits){.memory_bytes = -1, .pids = 9, .cpu_millis = -1}));
     CHECK_INT(g.err.code, -EOPNOTSUPP);
     /* The pids controller alone would go through, and spoil it for processes. */
     CHECK_INT(cg_read(g.h->hier[0].root_fd, "cgroup.type", type), 0);

@@ -285,7 +285,7 @@ static uid_t some_uid(void)
     return geteuid() == 0 ? 1879048192 : geteuid();
 }
 
-static const struct cgroup_limits no_limits = {-1, -1, -1};
+static const struct cgroup_limits no_limits = {.memory_bytes = -1, .pids = -1, .cpu_millis = -1};
 static const struct cgroup_limits all_limits = {
     .memory_bytes = 64 << 20, .pids = 100, .cpu_millis = 1500};
 
@@ -303,10 +303,10 @@ struct discovery {
 static const struct discovery discoveries[] = {
     { "nothing", { {0} }, "", CG_MODE_NONE, { 0, 0, 0, 0, 0 } },
     { "v2", { L_V2 }, "cpuset cpu io memory hugetlb pids rdma misc\n", CG_MODE_V2,
-      { 2, 2, 2, 2, 2 } },
-    { "v2 without memory", { L_V2 }, "cpuset cpu io pids\n", CG_MODE_V2, { 0, 2, 2, 2, 2 } },
+      { 2, 2, 2, 2, 2, 2 } },
+    { "v2 without memory", { L_V2 }, "cpuset cpu io pids\n", CG_MODE_V2, { 0, 2, 2, 2, 2, 2 } },
     { "v2 whose names only resemble", { L_V2 }, "cpuset memory_x xpids\n", CG_MODE_V2,
-      { 0, 0, 2, 0, 2 } },
+      { 0, 0, 2, 0, 2, 2 } },
     { "v1, separate", { L_CPU, L_CPUACCT, L_MEMORY, L_PIDS, L_FREEZER }, "", CG_MODE_V1,
       { 1, 1, 1, 1, 1 } },
     { "v1, combined", { L_COMBINED, L_MEMORY, L_NAMED }, "", CG_MODE_V1, { 1, 1, 1, 0, 0 } },
@@ -493,10 +493,16 @@ TEST(v2_create_without_limits)
     cgroup_free(c);
 
     /* The next one asks for one more thing at a time; what is enabled is not written again. */
-    CHECK_INT(cgroup_create(h, "b", &(struct cgroup_limits){-1, 5, -1}, some_uid(), &c, &err), 0);
+    CHECK_INT(cgroup_create(
+                  h, "b", &(struct cgroup_limits){.memory_bytes = -1, .pids = 5, .cpu_millis = -1},
+                  some_uid(), &c, &err),
+              0);
     CHECK_STR(text_of("900/rind/cgroup.subtree_control"), "+pids");
     cgroup_free(c);
-    CHECK_INT(cgroup_create(h, "c", &(struct cgroup_limits){-1, 5, 10}, some_uid(), &c, &err), 0);
+    CHECK_INT(cgroup_create(
+                  h, "c", &(struct cgroup_limits){.memory_bytes = -1, .pids = 5, .cpu_millis = 10},
+                  some_uid(), &c, &err),
+              0);
     CHECK_STR(text_of("900/rind/cgroup.subtree_control"), "+cpus"); /* "+cpu" over "+pids" */
     cgroup_free(c);
     cgroup_host_free(h);
@@ -624,7 +630,8 @@ TEST(cpu_figures)
     static const struct line v1[LINES_MAX] = {L_CPU}, v2[LINES_MAX] = {L_V2};
 
     for (size_t i = 0; i < sizeof(rows) / sizeof(rows[0]); i++) {
-        struct cgroup_limits limits = {-1, -1, rows[i].millis};
+        struct cgroup_limits limits = {
+            .memory_bytes = -1, .pids = -1, .cpu_millis = rows[i].millis};
         struct cgroup *c = NULL;
         struct cgroup_host *h;
 
@@ -657,25 +664,25 @@ struct refusal {
 
 /* clang-format off */
 static const struct refusal refusals[] = {
-    { { {0} }, "", "", 0, { 1 << 20, -1, -1 }, -EOPNOTSUPP,
+    { { {0} }, "", "", 0, { .memory_bytes = 1 << 20, .pids = -1, .cpu_millis = -1 }, -EOPNOTSUPP,
       "memory limit: no cgroup hierarchy is mounted; mount -t cgroup2 cgroup2 /sys/fs/cgroup" },
-    { { L_V2 }, "cpu\n", "", 0, { -1, 5, -1 }, -EOPNOTSUPP,
+    { { L_V2 }, "cpu\n", "", 0, { .memory_bytes = -1, .pids = 5, .cpu_millis = -1 }, -EOPNOTSUPP,
       "pids limit: the kernel offers no pids controller in /tmp/rind-cgroup-" },
-    { { L_V2, L_PIDS }, "", "", 0, { -1, -1, 100 }, -EOPNOTSUPP,
+    { { L_V2, L_PIDS }, "", "", 0, { .memory_bytes = -1, .pids = -1, .cpu_millis = 100 }, -EOPNOTSUPP,
       "cpu limit: no mounted cgroup hierarchy has the cpu controller; mount -t cgroup -o cpu cpu "
       "/sys/fs/cgroup/cpu" },
-    { { { V2, "900", "/", "ro", "cgroup2", "rw" } }, "", "", 0, { -1, 5, -1 }, -EOPNOTSUPP,
+    { { { V2, "900", "/", "ro", "cgroup2", "rw" } }, "", "", 0, { .memory_bytes = -1, .pids = 5, .cpu_millis = -1 }, -EOPNOTSUPP,
       "pids limit: the cgroup hierarchy with the pids controller is mounted read-only; " },
-    { { L_V2, L_CPU }, "", "cpu.cfs_quota_us", 0, { -1, -1, 100 }, -EOPNOTSUPP,
+    { { L_V2, L_CPU }, "", "cpu.cfs_quota_us", 0, { .memory_bytes = -1, .pids = -1, .cpu_millis = 100 }, -EOPNOTSUPP,
       "cpu limit: this kernel has no cpu.cfs_quota_us in " },
-    { { L_V2, L_MEMORY }, "", "memory.memsw.limit_in_bytes", 1, { 1 << 20, -1, -1 }, -EOPNOTSUPP,
+    { { L_V2, L_MEMORY }, "", "memory.memsw.limit_in_bytes", 1, { .memory_bytes = 1 << 20, .pids = -1, .cpu_millis = -1 }, -EOPNOTSUPP,
       "memory limit: the kernel does not count swap (no memory.memsw.limit_in_bytes), and this "
       "host has swap; boot with swapaccount=1, or swapoff -a" },
-    { { L_V2 }, "memory\n", "memory.swap.max", 1, { 1 << 20, -1, -1 }, -EOPNOTSUPP,
+    { { L_V2 }, "memory\n", "memory.swap.max", 1, { .memory_bytes = 1 << 20, .pids = -1, .cpu_millis = -1 }, -EOPNOTSUPP,
       "memory limit: the kernel does not count swap (no memory.swap.max), and this host has swap" },
-    { { L_V2, L_CPU }, "", "", 0, { -1, -1, (1 << 24) + 1 }, -ERANGE,
+    { { L_V2, L_CPU }, "", "", 0, { .memory_bytes = -1, .pids = -1, .cpu_millis = (1 << 24) + 1 }, -ERANGE,
       "cpu limit: at most 16777216 thousandths of a CPU" },
-    { { L_V2, L_CPU }, "", "", 0, { -1, -1, INT64_MAX }, -ERANGE, "cpu limit: at most " },
+    { { L_V2, L_CPU }, "", "", 0, { .memory_bytes = -1, .pids = -1, .cpu_millis = INT64_MAX }, -ERANGE, "cpu limit: at most " },
 };
 /* clang-format on */
 
@@ -706,7 +713,7 @@ TEST(no_swap_no_accounting)
 {
     static const struct line v2[LINES_MAX] = {L_V2}, v1[LINES_MAX] = {L_MEMORY};
     static const char *const missing[] = {"memory.swap.max", "memory.memsw.limit_in_bytes"};
-    struct cgroup_limits limits = {1 << 20, -1, -1};
+    struct cgroup_limits limits = {.memory_bytes = 1 << 20, .pids = -1, .cpu_millis = -1};
 
     for (int i = 0; i < 2; i++) {
         struct cgroup *c = NULL;
@@ -725,7 +732,7 @@ TEST(no_swap_no_accounting)
 TEST(an_id_is_made_once)
 {
     static const struct line lines[LINES_MAX] = {L_PIDS, L_V2};
-    struct cgroup_limits limits = {-1, 7, -1};
+    struct cgroup_limits limits = {.memory_bytes = -1, .pids = 7, .cpu_millis = -1};
     struct cgroup *c = NULL, *d = NULL;
     struct err err = ERR_NONE;
     struct cgroup_host *h;

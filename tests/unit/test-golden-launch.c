@@ -36,7 +36,10 @@ static const char *const tag_names[TAG_MAX] = {
     TAG_NAME(TAG_EGRESS), TAG_NAME(TAG_HANDLER), TAG_NAME(TAG_INDEX), TAG_NAME(TAG_MARK),
     TAG_NAME(TAG_IMAGE_LAYER), TAG_NAME(TAG_WORKER), TAG_NAME(TAG_SANDBOX), TAG_NAME(TAG_BYTES),
     TAG_NAME(TAG_NAMED_VOLUME), TAG_NAME(TAG_VOLUME_NAME), TAG_NAME(TAG_META), TAG_NAME(TAG_DISK),
-    TAG_NAME(TAG_COUNT), TAG_NAME(TAG_NET_ALIASES), TAG_NAME(TAG_NET_MORE),
+    TAG_NAME(TAG_NET_MORE),
+    TAG_NAME(TAG_COUNT), TAG_NAME(TAG_NET_ALIASES), TAG_NAME(TAG_TMPFS_ROOT),
+    TAG_NAME(TAG_SWAP), TAG_NAME(TAG_RESERVATION), TAG_NAME(TAG_SHARES), TAG_NAME(TAG_CPUSET_CPUS),
+    TAG_NAME(TAG_CPUSET_MEMS), TAG_NAME(TAG_OOM_SCORE), TAG_NAME(TAG_SYSCTL),
 };
 /* clang-format on */
 
@@ -120,7 +123,7 @@ static void put_start(struct buf *b)
     launch_put_volume(b, &(struct launch_volume){"/srv/a", "/data", 1000, 2000, true, false});
     launch_put_volume(b, &(struct launch_volume){
                              .source = "Vol-1", .target = "/v", .read_only = true, .named = true});
-    launch_put_tmpfs(b, &(struct launch_tmpfs){"/run", 8192});
+    launch_put_tmpfs(b, &(struct launch_tmpfs){.target = "/run", .bytes = 8192});
     launch_put_string(b, TAG_MASKED, "/proc/kcore");
     launch_put_string(b, TAG_READONLY, "/proc/sys");
     launch_put_rlimit(b, &(struct launch_rlimit){7, 10, 20});
@@ -206,6 +209,56 @@ static void check_starts(struct golden *g)
     CHECK_STR(q.root_dir, "/srv/root");
     CHECK_STR(q.net_join, "a-1");
     CHECK(q.memory == -1 && q.pids == -1 && q.cpu == -1 && q.shm == -1 && q.disk == -1);
+}
+
+/* Records of a start that came later. */
+static void check_start_resources(struct golden *g)
+{
+    auto_buf struct buf b = BUF_INIT(LAUNCH_SIZE_MAX), c = BUF_INIT(LAUNCH_SIZE_MAX),
+                        d = BUF_INIT(LAUNCH_SIZE_MAX);
+    struct launch_request q, own;
+
+    launch_begin(&b, LAUNCH_START);
+    launch_put_string(&b, TAG_ID, "c");
+    launch_put_string(&b, TAG_HOSTNAME, "c");
+    launch_put_string(&b, TAG_ROOT_DIR, "/srv/root");
+    launch_put_tmpfs(&b, &(struct launch_tmpfs){.target = "/t",
+                                                .bytes = 4096,
+                                                .read_only = true,
+                                                .no_exec = true,
+                                                .has_root = true,
+                                                .root = {.mode = 0750, .uid = 1, .gid = 2}});
+    launch_put(&b, TAG_FILTER, 0, filter, sizeof(filter));
+    CHECK_INT(launch_end(&b), 0);
+    check_request(g, "start-resources", &b, &q);
+    CHECK(q.tmpfs[0].read_only && q.tmpfs[0].no_exec && q.tmpfs[0].has_root);
+    CHECK(q.tmpfs[0].root.mode == 0750 && q.tmpfs[0].root.uid == 1 && q.tmpfs[0].root.gid == 2);
+
+    launch_begin(&c, LAUNCH_LIMITS);
+    launch_put_string(&c, TAG_ID, "a-1");
+    launch_put_number(&c, TAG_MEMORY, 64 << 20);
+    launch_put_number(&c, TAG_SWAP, LAUNCH_SWAP_UNLIMITED);
+    launch_put_number(&c, TAG_RESERVATION, 32 << 20);
+    launch_put_number(&c, TAG_SHARES, 512);
+    launch_put_string(&c, TAG_CPUSET_CPUS, "0-3,8");
+    launch_put_string(&c, TAG_CPUSET_MEMS, "0");
+    launch_put_number(&c, TAG_OOM_SCORE, 1000);
+    CHECK_INT(launch_end(&c), 0);
+    check_request(g, "limits", &c, &q);
+    launch_begin(&d, LAUNCH_START);
+    launch_put_string(&d, TAG_ID, "d");
+    launch_put_string(&d, TAG_HOSTNAME, "d");
+    launch_put_string(&d, TAG_ROOT_DIR, "/srv/root");
+    launch_put_string(&d, TAG_SYSCTL, "net.core.somaxconn=1024");
+    launch_put(&d, TAG_FILTER, 0, filter, sizeof(filter));
+    CHECK_INT(launch_end(&d), 0);
+    check_request(g, "start-sysctls", &d, &own);
+    CHECK_INT(own.sysctl_count, 1);
+    CHECK_STR(own.sysctls[0], "net.core.somaxconn=1024");
+    CHECK(q.swap == LAUNCH_SWAP_UNLIMITED && q.reservation == 32 << 20 && q.shares == 512);
+    CHECK(q.oom_score == 1000 && q.memory == 64 << 20 && q.cpu == -1);
+    CHECK_STR(q.cpus, "0-3,8");
+    CHECK_STR(q.mems, "0");
 }
 
 /* These verbs take an id and nothing else, or nothing at all. */
@@ -408,6 +461,7 @@ TEST(requests)
         golden_open("launch-request", GOLDEN_FORMAT, "LAUNCH_VERSION", LAUNCH_VERSION);
 
     check_starts(g);
+    check_start_resources(g);
     check_plain(g);
     check_sockets(g);
     check_networks(g);
@@ -474,7 +528,8 @@ static void fill_spec(struct spec *s)
     must(spec_set_user(s, "1000:1000", &err), &err);
     must(spec_put_volume(s, "/srv/data", "/data", true, &err), &err);
     must(spec_put_named_volume(s, "Vol-1", "/v", false, false, &err), &err);
-    must(spec_put_tmpfs(s, "/scratch", 1 << 20, &err), &err);
+    must(spec_put_tmpfs(s, "/scratch", &(struct tmpfs){.bytes = 1 << 20, .mode = 01777}, &err),
+         &err);
     must(spec_set_network(s, "net-1", &err), &err);
     must(spec_add_net_alias(s, "db", &err), &err);
     must(spec_add_allow_net(s, "10.1.0.0/16:443/tcp", &err), &err);

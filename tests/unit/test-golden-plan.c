@@ -280,7 +280,7 @@ TEST(what_is_built)
     q.read_only[q.read_only_count++] = "/proc/sys";
     q.volumes[q.volume_count++] = (struct launch_volume){.source = "/srv/b", .target = "/b"};
     q.volumes[q.volume_count++] = (struct launch_volume){.source = "/srv/a", .target = "/a/file"};
-    q.tmpfs[q.tmpfs_count++] = (struct launch_tmpfs){"/a", 4 << 20};
+    q.tmpfs[q.tmpfs_count++] = (struct launch_tmpfs){.target = "/a", .bytes = 4 << 20};
     q.rlimits[q.rlimit_count++] = (struct launch_rlimit){7, 1024, 4096};
     q.counters[q.counter_count++] = (struct launch_counter){"max_cgroup_namespaces", 100};
     q.counters[q.counter_count++] = (struct launch_counter){"max_inotify_watches", 8192};

@@ -326,7 +326,7 @@ TEST(targets_behind_the_images_links)
         if (i % 2 == 0)
             put_raw_volume(&b, 0, 0, 0, at("allowed/dir"), target);
         else
-            launch_put_tmpfs(&b, &(struct launch_tmpfs){target, 4096});
+            launch_put_tmpfs(&b, &(struct launch_tmpfs){.target = target, .bytes = 4096});
         lab_ask(&lab, &b, &a);
         (void)snprintf(want, sizeof(want), "mount on %s: Operation not permitted", target);
         if (a.reply.code != -EPERM || strstr(a.reply.message, want) == NULL)
@@ -595,8 +595,8 @@ TEST(odd_mounts)
         struct lab_answer a;
 
         honest(&b, 0);
-        launch_put_tmpfs(&b, &(struct launch_tmpfs){rows[i].target, 1 << 20});
-        launch_put_tmpfs(&b, &(struct launch_tmpfs){rows[i].target, 1 << 20});
+        launch_put_tmpfs(&b, &(struct launch_tmpfs){.target = rows[i].target, .bytes = 1 << 20});
+        launch_put_tmpfs(&b, &(struct launch_tmpfs){.target = rows[i].target, .bytes = 1 << 20});
         put_raw_volume(&b, 1, 0, 0, at("allowed/dir"), "/x");
         lab_ask(&lab, &b, &a);
         if (a.reply.code != 0)
@@ -618,7 +618,7 @@ TEST(odd_mounts)
     struct lab_answer a;
 
     honest(&b, 0);
-    launch_put_tmpfs(&b, &(struct launch_tmpfs){deep, 4096});
+    launch_put_tmpfs(&b, &(struct launch_tmpfs){.target = deep, .bytes = 4096});
     lab_ask(&lab, &b, &a);
     if (a.reply.code != 0)
         tap_fail("2000 levels: %s", a.reply.message);

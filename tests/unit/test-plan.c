@@ -201,7 +201,8 @@ static struct launch_request largest(struct plan_mounts *m)
     }
     q.capabilities = UINT64_MAX & ~(UINT64_C(1) << CAP_SYS_ADMIN);
     for (size_t i = 0; i < LAUNCH_TMPFS_MAX; i++)
-        q.tmpfs[q.tmpfs_count++] = (struct launch_tmpfs){paths[100 + i], INT64_MAX / 2};
+        q.tmpfs[q.tmpfs_count++] =
+            (struct launch_tmpfs){.target = paths[100 + i], .bytes = INT64_MAX / 2};
     for (size_t i = 0; i < LAUNCH_RLIMITS_MAX; i++)
         q.rlimits[q.rlimit_count++] = (struct launch_rlimit){i, 1, UINT64_MAX};
     for (size_t i = 0; i < 16; i++)
@@ -247,7 +248,7 @@ TEST(parents_before_children)
     size_t size;
 
     for (size_t i = 0; i < sizeof(targets) / sizeof(targets[0]); i++)
-        q.tmpfs[q.tmpfs_count++] = (struct launch_tmpfs){targets[i], 4096};
+        q.tmpfs[q.tmpfs_count++] = (struct launch_tmpfs){.target = targets[i], .bytes = 4096};
     data = build(&q, &m, &size, NULL);
     CHECK_INT(plan_check(&p, data, size), 0);
     CHECK(find_op(&p, PLAN_OP_FSMOUNT, "a") < find_op(&p, PLAN_OP_FSMOUNT, "a/b"));

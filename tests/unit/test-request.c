@@ -41,7 +41,7 @@ TEST(round_trip)
     launch_put_volume(&b, &(struct launch_volume){
                               .source = "Vol-1", .target = "/v", .read_only = true, .named = true});
     launch_put_number(&b, TAG_DISK, 16 << 20);
-    launch_put_tmpfs(&b, &(struct launch_tmpfs){"/run", 8192});
+    launch_put_tmpfs(&b, &(struct launch_tmpfs){.target = "/run", .bytes = 8192});
     launch_put_string(&b, TAG_MASKED, "/proc/kcore");
     launch_put_string(&b, TAG_READONLY, "/proc/sys");
     launch_put_rlimit(&b, &(struct launch_rlimit){7, 10, 20});
@@ -226,6 +226,22 @@ static const struct refused {
     {TAG_TMPFS, 0, B(K4 "/\0"), -EINVAL, "record tmpfs"},
     {TAG_TMPFS, 0, B(K4 "/dev\0"), -EINVAL, "record tmpfs"},
     {TAG_TMPFS, 0, B(K4 "/proc/1\0"), -EINVAL, "record tmpfs"},
+    {TAG_TMPFS, 4, B(K4 "/r\0"), -EPROTO, "record tmpfs"},
+    {TAG_TMPFS_ROOT, 0, B(ZERO8 ZERO8), -EPROTO, "record tmpfs_root"}, /* of no tmpfs */
+    {TAG_SWAP, 0, B(ZERO8), -ERANGE, "record swap"},
+    {TAG_SWAP, 0, B(FF8), -ERANGE, "record swap"},
+    {TAG_RESERVATION, 0, B(ZERO8), -ERANGE, "record reservation"},
+    {TAG_SHARES, 0, B(ZERO8), -ERANGE, "record shares"},
+    {TAG_SHARES, 0, B(FF8), -ERANGE, "record shares"},
+    {TAG_CPUSET_CPUS, 0, B("0/..\0"), -EINVAL, "record cpuset_cpus"},
+    {TAG_CPUSET_MEMS, 0, B("all\0"), -EINVAL, "record cpuset_mems"},
+    {TAG_OOM_SCORE, 0, B(FF8), -ERANGE, "record oom_score"},
+    {TAG_SYSCTL, 0, B("kernel.core_pattern=1\0"), -EPERM, "record sysctl"},
+    {TAG_SYSCTL, 0, B("net.core.somaxconn=\0"), -EPERM, "record sysctl"},
+    {TAG_SYSCTL, 0, B("net.core.somaxconn=1\n2\0"), -EPERM, "record sysctl"},
+    {TAG_SYSCTL, 0, B("net/core/somaxconn=1\0"), -EPERM, "record sysctl"},
+    {TAG_SYSCTL, 0, B("net.core.somaxconn\0"), -EPERM, "record sysctl"},
+    {TAG_SYSCTL, 0, B("../net.core.somaxconn=1\0"), -EPERM, "record sysctl"},
     {TAG_COUNT, 0, B(ZERO8), -ERANGE, "record count"},
     {TAG_COUNT, 0, B("\21\0\0\0\0\0\0\0"), -ERANGE, "record count"},
     {TAG_COUNT, 0, B(FF8), -ERANGE, "record count"},

@@ -62,10 +62,10 @@ static const struct {
     int code;
     const char *msg;
 } refused[] = {
-    {"{\"env\":{}}", -EINVAL, "env: cannot be changed; labels, restart, stopSignal, stopTimeoutMs, inactivityTimeoutMs and autoRemove can"},
-    {"{\"labels\":{\"a\":\"9\"},\"name\":\"x\"}", -EINVAL, "name: cannot be changed; labels, restart, stopSignal, stopTimeoutMs, inactivityTimeoutMs and autoRemove can"},
-    {"{\"policy\":\"container\"}", -EINVAL, "policy: cannot be changed; labels, restart, stopSignal, stopTimeoutMs, inactivityTimeoutMs and autoRemove can"},
-    {"{\"Labels\":{}}", -EINVAL, "Labels: cannot be changed; labels, restart, stopSignal, stopTimeoutMs, inactivityTimeoutMs and autoRemove can"},
+    {"{\"env\":{}}", -EINVAL, "env: cannot be changed; labels, restart, stopSignal, stopTimeoutMs, inactivityTimeoutMs, autoRemove and limits can"},
+    {"{\"labels\":{\"a\":\"9\"},\"name\":\"x\"}", -EINVAL, "name: cannot be changed; labels, restart, stopSignal, stopTimeoutMs, inactivityTimeoutMs, autoRemove and limits can"},
+    {"{\"policy\":\"container\"}", -EINVAL, "policy: cannot be changed; labels, restart, stopSignal, stopTimeoutMs, inactivityTimeoutMs, autoRemove and limits can"},
+    {"{\"Labels\":{}}", -EINVAL, "Labels: cannot be changed; labels, restart, stopSignal, stopTimeoutMs, inactivityTimeoutMs, autoRemove and limits can"},
     {"{\"labels\":[]}", -EINVAL, "labels: must be an object of strings"},
     {"{\"labels\":{\"a\":1}}", -EINVAL, "labels.a: must be a string"},
     {"{\"labels\":{\"a b\":\"1\"}}", -EINVAL, NULL},

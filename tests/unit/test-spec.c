@@ -153,7 +153,13 @@ static const struct refusal refusals[] = {
     {spec_add_tmpfs, "/", -EINVAL, "tmpfs \"/\": the root is the image's; use --rootfs"},
     {spec_add_tmpfs, "/dev", -EINVAL, "tmpfs \"/dev\": /dev is made by rind, nothing can be mounted there"},
     {spec_add_tmpfs, "/t:", -EINVAL, "tmpfs size \"\": " BYTES_RULE},
-    {spec_add_tmpfs, "/t:exec", -EINVAL, "tmpfs size \"exec\": " BYTES_RULE},
+    {spec_add_tmpfs, "/t:size=", -EINVAL, "tmpfs size \"\": " BYTES_RULE},
+    {spec_add_tmpfs, "/t:nr_inodes=5", -EINVAL, "tmpfs option \"nr_inodes\": must be one of rw, ro, exec, noexec, size=, mode=, uid= and gid="},
+    {spec_add_tmpfs, "/t:ro,suid", -EPERM, "tmpfs option \"suid\": a tmpfs is always nosuid and nodev"},
+    {spec_add_tmpfs, "/t:mode=8", -EINVAL, "tmpfs mode \"8\": must be octal digits, 0 to 7777"},
+    {spec_add_tmpfs, "/t:mode=17777", -ERANGE, "tmpfs mode \"17777\": must be octal digits, 0 to 7777"},
+    {spec_add_tmpfs, "/t:uid=65536", -ERANGE, "tmpfs uid \"65536\": must be between 0 and 65535"},
+    {spec_add_tmpfs, "/t:gid=x", -EINVAL, "tmpfs gid \"x\": must be a number between 0 and 65535"},
     {spec_add_tmpfs, "/t:0", -ERANGE, "tmpfs size \"0\": must be between 4k and 1024t"},
     {spec_add_env, "", -EINVAL, "environment variable \"\": " ENV_RULE},
     {spec_add_env, "=v", -EINVAL, "environment variable \"\": " ENV_RULE},
@@ -284,6 +290,9 @@ TEST(volumes_and_tmpfs)
     CHECK_INT(spec_add_tmpfs(s, "/run", &err), 0);
     CHECK_INT(spec_add_tmpfs(s, "/scratch:1m", &err), 0);
     CHECK_INT(spec_add_tmpfs(s, "/t:size=4k", &err), 0);
+    CHECK_INT(
+        spec_add_tmpfs(s, "/o:rw,ro,exec,noexec,nosuid,nodev,relatime,mode=0700,uid=1,gid=2", &err),
+        0);
     CHECK_STR(err.msg, "");
     CHECK_STR(s->volumes[0].source, "/a/b");
     CHECK_STR(s->volumes[0].target, "/c/d");
@@ -294,6 +303,10 @@ TEST(volumes_and_tmpfs)
     CHECK_INT(s->tmpfs[1].bytes, 1 << 20);
     CHECK_INT(s->tmpfs[2].bytes, 4096);
     CHECK_STR(s->tmpfs[2].target, "/t");
+    CHECK(!s->tmpfs[2].read_only && !s->tmpfs[2].no_exec && s->tmpfs[2].mode == 01777);
+    CHECK_INT(s->tmpfs[3].bytes, 64 << 20);
+    CHECK(s->tmpfs[3].read_only && s->tmpfs[3].no_exec && s->tmpfs[3].mode == 0700);
+    CHECK(s->tmpfs[3].uid == 1 && s->tmpfs[3].gid == 2);
 }
 
 TEST(relative_sources_are_made_absolute)

@@ -4,6 +4,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/resource.h>
 
 #include "api/docker/common.h"
 #include "api/docker/containers.h"
@@ -13,6 +14,7 @@
 #include "base/address.h"
 #include "base/auto.h"
 #include "base/clock.h"
+#include "base/strtab.h"
 #include "exec/health.h"
 #include "image/reference.h"
 #include "policy/net-setup.h"
@@ -339,6 +341,24 @@ static json_t *encode_network_settings(const struct sandbox *s, json_t *kept)
 
 /* ---- mounts ---- */
 
+/* Like Docker, lists the tmpfs of Mounts, and not those of Tmpfs. */
+static void append_tmpfs_mounts(json_t *list, const json_t *kept)
+{
+    json_t *mount;
+    size_t i;
+
+    json_array_foreach(json_object_get(kept, "mounts"), i, mount) {
+        const char *type = json_string_value(json_object_get(mount, "Type"));
+
+        if (type != NULL && strcmp(type, "tmpfs") == 0)
+            (void)json_array_append_new(
+                list,
+                json_pack("{s:s, s:s, s:O, s:s, s:b, s:s}", "Type", "tmpfs", "Source", "",
+                          "Destination", json_object_get(mount, "Target"), "Mode", "", "RW",
+                          !json_is_true(json_object_get(mount, "ReadOnly")), "Propagation", ""));
+    }
+}
+
 static json_t *encode_mounts(const struct spec *spec, json_t *kept)
 {
     json_t *list = json_array();
@@ -358,6 +378,7 @@ static json_t *encode_mounts(const struct spec *spec, json_t *kept)
         }
         (void)json_array_append_new(list, m);
     }
+    append_tmpfs_mounts(list, kept);
     return list;
 }
 
@@ -404,6 +425,80 @@ static void host_config_put_asked(json_t *root, json_t *kept)
         (void)docker_put(root, "Runtime", json_string("rind"));
 }
 
+/* Shows what was asked, if it was: Docker leaves the key out otherwise. */
+static void put_kept(json_t *root, json_t *kept, const char *key, const char *kept_key)
+{
+    json_t *value = json_object_get(kept, kept_key);
+
+    if (value != NULL)
+        (void)docker_put(root, key, json_incref(value));
+}
+
+static json_t *encode_ulimits(const struct spec *spec)
+{
+    json_t *list = spec->rlimit_count > 0 ? json_array() : json_null();
+
+    for (size_t i = 0; i < spec->rlimit_count; i++) {
+        const struct rlimit_value *v = &spec->rlimits[i];
+        const char *name = strtab_name(rlimit_names, v->resource) + strlen("RLIMIT_");
+        char text[16] = "";
+
+        for (size_t k = 0; name[k] != '\0' && k + 1 < sizeof(text); k++)
+            text[k] = (char)(name[k] | 0x20);
+        (void)json_array_append_new(
+            list, json_pack("{s:s, s:I, s:I}", "Name", text, "Soft",
+                            v->soft == RLIM_INFINITY ? (json_int_t)-1 : (json_int_t)v->soft, "Hard",
+                            v->hard == RLIM_INFINITY ? (json_int_t)-1 : (json_int_t)v->hard));
+    }
+    return list;
+}
+
+/* Memory and swap together: without a word of its own as much as memory, so no swap. */
+static json_int_t memory_swap(const struct spec *spec)
+{
+    if (spec->resources.swap_bytes == SPEC_SWAP_UNLIMITED)
+        return -1;
+    return limit_or(spec->resources.swap_bytes, limit_or(spec->limits.memory_bytes, 0));
+}
+
+/* asked (or NULL): as the request said it, where the spec has it in another form or not at all. */
+static void put_resources(json_t *root, const struct spec *spec, json_t *asked)
+{
+    const struct resources *r = &spec->resources;
+    const json_int_t quota = json_integer_value(json_object_get(asked, "CpuQuota"));
+    const json_int_t period = json_integer_value(json_object_get(asked, "CpuPeriod"));
+
+    (void)json_object_update_new(
+        root,
+        json_pack("{s:I, s:I, s:I, s:s, s:s, s:i, s:i, s:i, s:n, s:b, s:I, s:o}",
+                  "MemoryReservation", (json_int_t)limit_or(r->reservation_bytes, 0), "MemorySwap",
+                  memory_swap(spec), "CpuShares", (json_int_t)limit_or(r->cpu_shares, 0),
+                  "CpusetCpus", r->cpus != NULL ? r->cpus : "", "CpusetMems",
+                  r->mems != NULL ? r->mems : "", "BlkioWeight", 0, "CpuQuota", 0, "CpuPeriod", 0,
+                  "MemorySwappiness", "OomKillDisable", 0, "OomScoreAdj",
+                  (json_int_t)limit_or(r->oom_score, 0), "Ulimits", encode_ulimits(spec)));
+    if (asked != NULL)
+        (void)json_object_update(root, asked);
+    /* The native API may have changed the limit since. */
+    if (quota > 0 && quota * 1000 / (period > 0 ? period : 100000) == spec->limits.cpu_millis)
+        (void)docker_put(root, "NanoCpus", json_integer(0));
+    else if (quota != 0)
+        (void)docker_put(root, "CpuQuota", json_integer(0));
+}
+
+/* What was asked, and the policy that came of it. */
+static json_t *encode_security(const struct spec *spec, const json_t *kept)
+{
+    json_t *list = json_array(), *asked;
+    size_t i;
+
+    json_array_foreach(json_object_get(kept, "securityOpt"), i, asked)
+        if (strncmp(json_string_value(asked), "rind-policy=", strlen("rind-policy=")) != 0)
+            (void)json_array_append(list, asked);
+    (void)json_array_append_new(list, json_sprintf("rind-policy=%s", spec->policy));
+    return list;
+}
+
 static json_t *encode_host_config(const struct spec *spec, json_t *kept)
 {
     json_t *root = json_pack(
@@ -419,18 +514,22 @@ static json_t *encode_host_config(const struct spec *spec, json_t *kept)
         (json_int_t)limit_or(spec->limits.pids, 0), "ShmSize",
         (json_int_t)limit_or(spec->limits.shm_bytes, 64 << 20), "Dns", kept_or_null(kept, "dns"),
         "ExtraHosts", kept_or_null(kept, "extraHosts"), "GroupAdd", docker_strings(spec->groups),
-        "SecurityOpt", json_pack("[o]", json_sprintf("rind-policy=%s", spec->policy)));
+        "SecurityOpt", encode_security(spec, kept));
 
     if (root == NULL)
         return NULL;
     host_config_put_asked(root, kept);
     (void)json_object_update_new(
-        root, json_pack("{s:b, s:s, s:s, s:s, s:s, s:s, s:o, s:o, s:n, s:b, s:[ii]}", "Privileged",
-                        0, "PidMode", "", "IpcMode", "private", "UTSMode", "", "UsernsMode", "",
-                        "CgroupnsMode", "private", "CapAdd", kept_or_null(kept, "capAdd"),
-                        "CapDrop", kept_or_null(kept, "capDrop"), "Devices", "Init",
-                        (int)spec->init, "ConsoleSize", 0, 0));
+        root,
+        json_pack("{s:b, s:s, s:s, s:s, s:s, s:s, s:o, s:o, s:o, s:b, s:[ii]}", "Privileged", 0,
+                  "PidMode", "", "IpcMode", "private", "UTSMode", "", "UsernsMode", "",
+                  "CgroupnsMode", "private", "CapAdd", kept_or_null(kept, "capAdd"), "CapDrop",
+                  kept_or_null(kept, "capDrop"), "Devices", kept_or_null(kept, "devices"), "Init",
+                  (int)spec->init, "ConsoleSize", 0, 0));
     (void)docker_put(root, "Links", kept_or_null(kept, "links"));
+    put_kept(root, kept, "Tmpfs", "tmpfs");
+    put_kept(root, kept, "Sysctls", "sysctls");
+    put_resources(root, spec, json_object_get(kept, "asked"));
     return root;
 }
 
@@ -478,7 +577,8 @@ static json_t *encode_config(const struct sandbox *s, json_t *kept)
         docker_image_name(s, kept), "ExposedPorts", kept_or_empty(kept, "exposed"), "Labels",
         docker_labels(spec), "WorkingDir", spec->cwd != NULL ? spec->cwd : "", "Entrypoint",
         encode_entrypoint(spec, entry), "StopSignal", signal, "StopTimeout",
-        (json_int_t)(spec->stop_timeout_ms / MS));
+        spec->stop_timeout_ms == SPEC_TIME_MAX_MS ? (json_int_t)-1
+                                                  : (json_int_t)(spec->stop_timeout_ms / MS));
     check = encode_health_config(&spec->health);
     if (check != NULL)
         (void)docker_put(root, "Healthcheck", check);

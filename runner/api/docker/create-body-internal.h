@@ -12,13 +12,22 @@
 
 struct err;
 
+/* Resources, as a body of create or of update has them; 0 and NULL = not asked. */
+struct create_asked {
+    int64_t memory, swap, reservation, swappiness, kernel_memory, kernel_tcp;
+    int64_t nano_cpus, cpu_quota, cpu_period, shares, pids, shm, oom_score, blkio_weight;
+    const char *cpus, *mems; /* borrowed */
+    json_t *blkio_devices;   /* borrowed */
+};
+
 /* Filled by the rows' functions, and completed by create_finish_*. */
 struct making {
     struct create_body *out;
     const char *hostname, *user, *working_dir, *stop_signal, *network, *pid_mode;
     const char *restart, *ipc, *cgroupns;
     json_t *volumes, *port_bindings;
-    int64_t memory, swap, nano_cpus, cpu_quota, cpu_period, pids, shm, stop_timeout, retries;
+    struct create_asked asked;
+    int64_t stop_timeout, retries;
     bool tty, stdin, stdin_once, attach_in, attach_out, attach_err, network_disabled, read_only,
         auto_remove, init, publish_all, has_stop_timeout;
 };
@@ -40,9 +49,22 @@ int create_check_strings(json_t *value, const char *path, struct err *err);
 int create_finish_caps(struct making *m, struct err *err);
 int create_finish_volumes(struct making *m, struct err *err);
 
-/* Functions of table rows, in create-mounts.c, create-ports.c, create-health.c and
- * create-caps.c. */
-body_fn t_cap_add, t_cap_drop;
+/* create-resources.c */
+int create_finish_limits(struct making *m, struct err *err);
+
+/* create-tmpfs.c: TmpfsOptions of a mount; 0 and NULL are the defaults. */
+struct create_tmpfs {
+    int64_t bytes, mode;
+    json_t *options; /* borrowed: an array of words and of pairs, or NULL */
+};
+int create_add_tmpfs(struct making *m, const char *target, bool read_only,
+                     const struct create_tmpfs *asked, const char *path, struct err *err);
+/* Gives each tmpfs without a size one that follows from the memory limit. */
+int create_finish_tmpfs(struct making *m, struct err *err);
+
+/* Functions of table rows, in create-mounts.c, create-tmpfs.c, create-ports.c,
+ * create-health.c and create-caps.c. */
+body_fn t_cap_add, t_cap_drop, t_security, t_devices, t_sysctls;
 body_fn t_binds, t_volumes, t_mounts, t_tmpfs;
 body_fn t_bindings, t_exposed;
 body_fn t_health;

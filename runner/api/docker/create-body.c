@@ -16,13 +16,6 @@
 
 #define BODY(member) .off = offsetof(struct making, member)
 
-enum {
-    CPU_PERIOD = 100000, /* microseconds; the kernel's bounds follow */
-    CPU_PERIOD_MIN = 1000,
-    CPU_PERIOD_MAX = 1000000,
-    MILLION = 1000000,
-};
-
 int create_no_memory(struct err *err)
 {
     return err_errno(err, -ENOMEM, "a request");
@@ -162,8 +155,8 @@ static int t_stop_timeout(json_t *value, const struct body_field *field, void *d
     int r = b_number(value, field, dst, path, err);
 
     m->has_stop_timeout = true;
-    if (r == 0 && m->stop_timeout < 0)
-        r = body_fail(err, -EOPNOTSUPP, path, "a stop ends: it does not wait for ever");
+    if (r == 0 && m->stop_timeout < -1)
+        r = body_fail(err, -EINVAL, path, "must be seconds, or -1");
     if (r == 0 && m->stop_timeout > SPEC_TIME_MAX_MS / 1000)
         r = body_fail(err, -EINVAL, path, "must be at most %" PRId64 " seconds",
                       (int64_t)(SPEC_TIME_MAX_MS / 1000));
@@ -286,41 +279,6 @@ static int t_pid(json_t *value, const struct body_field *field, void *dst, const
     return 0;
 }
 
-static int t_security(json_t *value, const struct body_field *field, void *dst, const char *path,
-                      struct err *err)
-{
-    static const char policy[] = "rind-policy=";
-    struct making *m = dst;
-    json_t *element;
-    size_t i;
-    int r = create_check_strings(value, path, err);
-
-    (void)field;
-    if (r < 0)
-        return r;
-    json_array_foreach(value, i, element) {
-        const char *text = json_string_value(element);
-
-        if (strncmp(text, policy, sizeof(policy) - 1) == 0)
-            m->out->policy = text + sizeof(policy) - 1;
-        else if (strcmp(text, "no-new-privileges:false") == 0 ||
-                 strcmp(text, "no-new-privileges=false") == 0)
-            continue;
-        else if (strcmp(text, "no-new-privileges") == 0 ||
-                 strcmp(text, "no-new-privileges:true") == 0 ||
-                 strcmp(text, "no-new-privileges=true") == 0)
-            m->out->policy = "untrusted";
-        else if (strstr(text, "unconfined") != NULL || strncmp(text, "label", 5) == 0 ||
-                 strncmp(text, "systempaths", 11) == 0)
-            return body_fail(err, -EPERM, path, "\"%.64s\": the confinement is not taken away",
-                             text);
-        else
-            return body_fail(err, -EOPNOTSUPP, path,
-                             "\"%.64s\": filters are a policy's (rind-policy=NAME)", text);
-    }
-    return 0;
-}
-
 /* An empty list removes the masks; null keeps them. */
 static int refuse_paths(const json_t *host, const char *key, struct err *err)
 {
@@ -428,13 +386,13 @@ static const struct body_field host_fields[] = {
     {.name = "AutoRemove",     .take = b_bool,   BODY(auto_remove), .loose = true},
     {.name = "ReadonlyRootfs", .take = b_bool,   BODY(read_only)},
     {.name = "Init",           .take = b_bool,   BODY(init), .loose = true},
-    {.name = "Memory",         .take = b_number, BODY(memory)},
-    {.name = "MemorySwap",     .take = b_number, BODY(swap)},
-    {.name = "NanoCpus",       .take = b_number, BODY(nano_cpus)},
-    {.name = "CpuQuota",       .take = b_number, BODY(cpu_quota)},
-    {.name = "CpuPeriod",      .take = b_number, BODY(cpu_period)},
-    {.name = "PidsLimit",      .take = b_number, BODY(pids)},
-    {.name = "ShmSize",        .take = b_number, BODY(shm)},
+    {.name = "Memory",         .take = b_number, BODY(asked.memory)},
+    {.name = "MemorySwap",     .take = b_number, BODY(asked.swap)},
+    {.name = "NanoCpus",       .take = b_number, BODY(asked.nano_cpus)},
+    {.name = "CpuQuota",       .take = b_number, BODY(asked.cpu_quota)},
+    {.name = "CpuPeriod",      .take = b_number, BODY(asked.cpu_period)},
+    {.name = "PidsLimit",      .take = b_number, BODY(asked.pids)},
+    {.name = "ShmSize",        .take = b_number, BODY(asked.shm)},
     {.name = "Ulimits",        .take = t_ulimits},
     {.name = "Dns",            .take = t_dns},
     {.name = "ExtraHosts",     .take = t_extra_hosts},
@@ -442,6 +400,8 @@ static const struct body_field host_fields[] = {
     {.name = "CapAdd",         .take = t_cap_add},
     {.name = "CapDrop",        .take = t_cap_drop},
     {.name = "SecurityOpt",    .take = t_security},
+    {.name = "Devices",        .take = t_devices},
+    {.name = "Sysctls",        .take = t_sysctls, .always = true},
     {.name = "LogConfig",      .take = b_object, .fields = log_fields, .loose = true},
     {.name = "PidMode",        .take = t_pid},
     {.name = "IpcMode",        .take = t_ipc},
@@ -452,41 +412,42 @@ static const struct body_field host_fields[] = {
     {.name = "ConsoleSize",    .take = b_ignore, .loose = true}, /* the client resizes the
                                                                   * console later */
     {.name = "ContainerIDFile", .take = b_ignore, .loose = true}, /* a file of the client */
-    {.name = "MemorySwappiness", .take = b_ignore}, /* tunes swapping, limits nothing */
+    {.name = "MemoryReservation", .take = b_number, BODY(asked.reservation)},
+    {.name = "MemorySwappiness", .take = b_number, BODY(asked.swappiness)},
+    {.name = "KernelMemory",   .take = b_number, BODY(asked.kernel_memory)},
+    {.name = "KernelMemoryTCP", .take = b_number, BODY(asked.kernel_tcp)},
+    {.name = "CpuShares",      .take = b_number, BODY(asked.shares)},
+    {.name = "CpusetCpus",     .take = b_string, BODY(asked.cpus)},
+    {.name = "CpusetMems",     .take = b_string, BODY(asked.mems)},
+    {.name = "BlkioWeight",    .take = b_number, BODY(asked.blkio_weight)},
+    {.name = "BlkioWeightDevice", .take = b_value, BODY(asked.blkio_devices)},
+    {.name = "OomScoreAdj",    .take = b_number, BODY(asked.oom_score)},
     {.name = "MaskedPaths",    .take = b_ignore}, /* see refuse_paths */
     {.name = "ReadonlyPaths",  .take = b_ignore},
-    REFUSED("Privileged",        "there are no privileged containers"),
+    REFUSED("Privileged",        "there are no privileged containers; ask for what it is needed "
+                                 "for: CapAdd NET_ADMIN (its own network), CapAdd SYS_ADMIN with "
+                                 "the device /dev/fuse (mounts), or SecurityOpt rind-policy=NAME "
+                                 "(a policy of the daemon's owner)"),
     REFUSED("UsernsMode",        OWN_NAMESPACE),
     REFUSED("UTSMode",           OWN_NAMESPACE),
     REFUSED("Cgroup",            "a container is in no other's cgroup"),
     REFUSED("CgroupParent",      "where a container's cgroup lies is rind's affair"),
-    REFUSED("Devices",           NO_DEVICES),
     REFUSED("DeviceRequests",    NO_DEVICES),
     REFUSED("DeviceCgroupRules", NO_DEVICES),
-    REFUSED("Sysctls",           "the kernel is not set up by containers"),
     REFUSED("OomKillDisable",    "no container outlives the memory that it may use"),
     REFUSED("VolumesFrom",       "name the volumes themselves"),
-    NOT_HERE("CpuShares"),
     NOT_HERE("CpuRealtimePeriod"),
     NOT_HERE("CpuRealtimeRuntime"),
-    NOT_HERE("CpusetCpus"),
-    NOT_HERE("CpusetMems"),
     NOT_HERE("CpuCount"),
     NOT_HERE("CpuPercent"),
     NOT_HERE("IOMaximumIOps"),
     NOT_HERE("IOMaximumBandwidth"),
     NOT_HERE("MaximumIOps"),
     NOT_HERE("MaximumIOBps"),
-    NOT_HERE("BlkioWeight"),
-    NOT_HERE("BlkioWeightDevice"),
     NOT_HERE("BlkioDeviceReadBps"),
     NOT_HERE("BlkioDeviceWriteBps"),
     NOT_HERE("BlkioDeviceReadIOps"),
     NOT_HERE("BlkioDeviceWriteIOps"),
-    NOT_HERE("KernelMemory"),
-    NOT_HERE("KernelMemoryTCP"),
-    NOT_HERE("MemoryReservation"),
-    NOT_HERE("OomScoreAdj"),
     NOT_HERE("DnsOptions"),
     NOT_HERE("DnsSearch"),
     {.name = "Links",          .take = t_links},
@@ -573,51 +534,6 @@ const struct body_elsewhere create_body_elsewhere[] = {
 
 /* ---- completion ---- */
 
-static int making_check_limits(const struct making *m, struct err *err)
-{
-    if (m->nano_cpus > 0 && m->cpu_quota > 0)
-        return err_set(err, -EINVAL, "HostConfig.NanoCpus: not together with CpuQuota");
-    if (m->cpu_period != 0 && (m->cpu_period < CPU_PERIOD_MIN || m->cpu_period > CPU_PERIOD_MAX))
-        return err_set(err, -EINVAL, "HostConfig.CpuPeriod: must be %d to %d (microseconds)",
-                       CPU_PERIOD_MIN, CPU_PERIOD_MAX);
-    if (m->cpu_quota > INT64_MAX / 1000)
-        return err_set(err, -EINVAL, "HostConfig.CpuQuota: is too large");
-    if (m->swap != 0 && !(m->swap == -1 && m->memory == 0) && m->swap != m->memory)
-        return err_set(err, -EOPNOTSUPP,
-                       "HostConfig.MemorySwap: swap is not limited by itself; leave it out");
-    return 0;
-}
-
-static int making_finish_limits(struct making *m, struct err *err)
-{
-    json_t *limits;
-    int64_t period = m->cpu_period > 0 ? m->cpu_period : CPU_PERIOD, millis = -1;
-    int r = making_check_limits(m, err);
-    bool ok;
-
-    if (r < 0)
-        return r;
-    limits = json_object();
-    ok = limits != NULL;
-    if (ok && m->memory > 0)
-        ok = docker_put(limits, "memory", json_integer(m->memory));
-    if (ok && m->pids > 0)
-        ok = docker_put(limits, "pids", json_integer(m->pids));
-    if (ok && m->shm > 0)
-        ok = docker_put(limits, "shmSize", json_integer(m->shm));
-    if (m->nano_cpus > 0)
-        millis = m->nano_cpus / MILLION;
-    else if (m->cpu_quota > 0)
-        millis = m->cpu_quota * 1000 / period;
-    if (ok && millis >= 0)
-        ok = docker_put(limits, "cpus", json_real((double)millis / 1000.0));
-    if (!ok) {
-        json_decref(limits);
-        return create_no_memory(err);
-    }
-    return create_put(m, "limits", limits, err);
-}
-
 static int making_finish_network(struct making *m, struct err *err)
 {
     static const char container[] = "container:";
@@ -694,8 +610,11 @@ static int making_finish_words(struct making *m, struct err *err)
     for (size_t i = 0; r == 0 && i < sizeof(rows) / sizeof(rows[0]); i++)
         if (rows[i].value != NULL)
             r = create_put(m, rows[i].key, json_string(rows[i].value), err);
-    if (r == 0 && m->has_stop_timeout && m->stop_timeout >= 0)
-        r = create_put(m, "stopTimeoutMs", json_integer(m->stop_timeout * 1000), err);
+    /* -1 waits for ever in Docker, and for a year here. */
+    if (r == 0 && m->has_stop_timeout)
+        r = create_put(
+            m, "stopTimeoutMs",
+            json_integer(m->stop_timeout >= 0 ? m->stop_timeout * 1000 : SPEC_TIME_MAX_MS), err);
     return r;
 }
 
@@ -736,7 +655,7 @@ int create_body_decode(json_t *root, struct create_body *ret, struct err *err)
     if (r == 0)
         r = refuse_paths(host, "ReadonlyPaths", err);
     if (r == 0)
-        r = making_finish_limits(&m, err);
+        r = create_finish_limits(&m, err);
     if (r == 0)
         r = making_finish_network(&m, err);
     if (r == 0)
@@ -751,6 +670,8 @@ int create_body_decode(json_t *root, struct create_body *ret, struct err *err)
         r = create_finish_caps(&m, err);
     if (r == 0)
         r = create_finish_volumes(&m, err);
+    if (r == 0)
+        r = create_finish_tmpfs(&m, err);
     ret->publish_all = m.publish_all;
     return r;
 }
@@ -776,6 +697,15 @@ void create_body_explain(struct err *err)
                 {"limits.pids", "HostConfig.PidsLimit"},
                 {"limits.cpus", "HostConfig.NanoCpus"},
                 {"limits.shmSize", "HostConfig.ShmSize"},
+                {"limits.memorySwap", "HostConfig.MemorySwap"},
+                {"limits.memoryReservation", "HostConfig.MemoryReservation"},
+                {"limits.cpuShares", "HostConfig.CpuShares"},
+                {"limits.cpusetCpus", "HostConfig.CpusetCpus"},
+                {"limits.cpusetMems", "HostConfig.CpusetMems"},
+                {"cpuset.cpus", "HostConfig.CpusetCpus"},
+                {"cpuset.mems", "HostConfig.CpusetMems"},
+                {"sysctls", "HostConfig.Sysctls"},
+                {"limits.oomScoreAdj", "HostConfig.OomScoreAdj"},
                 {"ulimits", "HostConfig.Ulimits"},
                 {"restart", "HostConfig.RestartPolicy"},
                 {"extraHosts", "HostConfig.ExtraHosts"},

@@ -10,7 +10,12 @@
 
 struct err;
 
-enum { CREATE_WARNINGS_MAX = 4 };
+enum { CREATE_WARNINGS_MAX = 8 };
+
+/* Times of a Healthcheck without a Test; 0 = the image's. */
+struct create_health_times {
+    int64_t interval_ms, timeout_ms, start_period_ms, start_interval_ms, retries;
+};
 
 struct create_body {
     json_t *spec;        /* owned: like POST /v1/sandboxes takes it, without the image's part */
@@ -30,6 +35,10 @@ struct create_body {
     const char *policy;  /* borrowed: SecurityOpt "rind-policy=…"; NULL */
     bool adds_net_admin; /* CapAdd NET_ADMIN: selects another policy, except for a built-in
                           * sidecar */
+    bool adds_sys_admin, has_fuse; /* CapAdd SYS_ADMIN, and the device /dev/fuse: the policy fuse */
+    const char *wants_ptrace; /* the key that asks for a policy with ptrace; NULL = none does */
+    struct create_health_times health; /* for the image's own check, if has_health_times */
+    bool has_health_times;
     const char *warnings[CREATE_WARNINGS_MAX];
     unsigned warning_count;
 };
@@ -50,6 +59,16 @@ struct create_endpoint {
 };
 int create_endpoint_check(const char *network, json_t *endpoint, struct create_endpoint *ret,
                           struct err *err);
+
+/* The body of POST /containers/{id}/update. */
+struct create_update {
+    const char *restart; /* borrowed from the tree; NULL = not given */
+    int64_t retries;
+    json_t *limits; /* owned: what changes of the spec's limits; NULL = nothing */
+    json_t *kept;   /* owned: what inspect shows of it beside the spec; NULL = nothing */
+};
+/* Decodes root (borrowed, outlives *ret). The caller frees limits and kept, also on failure. */
+int create_update_decode(json_t *root, struct create_update *ret, struct err *err);
 /* Checks CapAdd when the policy's capabilities are known. -EPERM for one that the policy lacks,
  * except NET_ADMIN, which create.c checks. */
 int create_check_caps(const struct create_body *b, const char *policy, uint64_t had,

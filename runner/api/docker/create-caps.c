@@ -1,6 +1,8 @@
-/* HostConfig.CapAdd and CapDrop: capabilities of the policy can be dropped. None can be added,
- * except NET_ADMIN, which selects another policy. */
+/* HostConfig.CapAdd, CapDrop, SecurityOpt and Devices: what a container may do. Capabilities of the
+ * policy can be dropped. None can be added, but some requests select the policy that has what they
+ * are for: NET_ADMIN, and SYS_ADMIN together with /dev/fuse. */
 #include <errno.h>
+#include <stddef.h>
 #include <stdio.h>
 #include <string.h>
 #include <strings.h>
@@ -43,6 +45,13 @@ int t_cap_add(json_t *value, const struct body_field *field, void *dst, const ch
             k++;
         if (strcasecmp(name, "NET_ADMIN") == 0)
             m->out->adds_net_admin = true;
+        else if (strcasecmp(name, "SYS_ADMIN") == 0)
+            m->out->adds_sys_admin = true;
+        else if (strcasecmp(name, "SYS_PTRACE") == 0)
+            m->out->wants_ptrace = "HostConfig.CapAdd: \"SYS_PTRACE\"";
+        else if (strcasecmp(name, "ALL") == 0)
+            return body_fail(err, -EPERM, path,
+                             "\"ALL\": no policy has all capabilities; name those that it needs");
         else if (k == count)
             return body_fail(err, -EPERM, path,
                              "\"%.32s\": capabilities are a policy's, and none has this one", name);
@@ -107,10 +116,153 @@ int create_check_caps(const struct create_body *b, const char *policy, uint64_t 
         const char *name = c->name + 4;
 
         if (caps_list_has(add, name) && (had & UINT64_C(1) << c->value) == 0 &&
-            strcmp(name, "NET_ADMIN") != 0)
+            strcmp(name, "NET_ADMIN") != 0 && strcmp(name, "SYS_PTRACE") != 0)
             return err_set(err, -EPERM,
                            "HostConfig.CapAdd: \"%s\": the policy %.64s has not got it", name,
                            policy);
     }
     return 0;
+}
+
+/* ---- SecurityOpt ---- */
+
+enum security_word {
+    SECURITY_NOTHING, /* what every container has, or what no container has */
+    SECURITY_NO_NEW_PRIVS,
+    SECURITY_NO_SECCOMP,
+    SECURITY_NEVER,
+};
+
+static const struct {
+    const char *text;
+    enum security_word word;
+} security_words[] = {
+    {"no-new-privileges", SECURITY_NO_NEW_PRIVS},
+    {"no-new-privileges:true", SECURITY_NO_NEW_PRIVS},
+    {"no-new-privileges=true", SECURITY_NO_NEW_PRIVS},
+    {"no-new-privileges:false", SECURITY_NOTHING},
+    {"no-new-privileges=false", SECURITY_NOTHING},
+    {"seccomp=builtin", SECURITY_NOTHING},
+    {"seccomp:builtin", SECURITY_NOTHING},
+    {"seccomp=unconfined", SECURITY_NO_SECCOMP},
+    {"seccomp:unconfined", SECURITY_NO_SECCOMP},
+    /* No container has a profile of these, so none is taken away. */
+    {"apparmor=unconfined", SECURITY_NOTHING},
+    {"apparmor:unconfined", SECURITY_NOTHING},
+    {"label=disable", SECURITY_NOTHING},
+    {"label:disable", SECURITY_NOTHING},
+    {"systempaths=unconfined", SECURITY_NEVER},
+    {"systempaths:unconfined", SECURITY_NEVER},
+};
+
+static int security_take(struct create_body *out, const char *text, const char *path,
+                         struct err *err)
+{
+    static const char policy[] = "rind-policy=";
+    const size_t count = sizeof(security_words) / sizeof(security_words[0]);
+    size_t i = 0;
+
+    if (strncmp(text, policy, sizeof(policy) - 1) == 0) {
+        out->policy = text + sizeof(policy) - 1;
+        return 0;
+    }
+    while (i < count && strcmp(security_words[i].text, text) != 0)
+        i++;
+    if (i == count && strstr(text, "unconfined") == NULL)
+        return body_fail(err, -EOPNOTSUPP, path,
+                         "\"%.64s\": filters are a policy's (rind-policy=NAME)", text);
+    if (i == count || security_words[i].word == SECURITY_NEVER)
+        return body_fail(err, -EPERM, path, "\"%.64s\": the confinement is not taken away", text);
+    if (security_words[i].word == SECURITY_NO_NEW_PRIVS)
+        out->policy = "untrusted";
+    if (security_words[i].word == SECURITY_NO_SECCOMP)
+        out->wants_ptrace = "HostConfig.SecurityOpt: \"seccomp=unconfined\"";
+    return 0;
+}
+
+int t_security(json_t *value, const struct body_field *field, void *dst, const char *path,
+               struct err *err)
+{
+    struct create_body *out = ((struct making *)dst)->out;
+    json_t *element;
+    size_t i;
+    int r = create_check_strings(value, path, err);
+
+    (void)field;
+    if (r < 0)
+        return r;
+    json_array_foreach(value, i, element) {
+        r = security_take(out, json_string_value(element), path, err);
+        if (r < 0)
+            return r;
+    }
+    return docker_put(out->kept, "securityOpt", json_incref(value)) ? 0 : create_no_memory(err);
+}
+
+/* ---- Sysctls ---- */
+
+/* The spec's parser judges them. */
+int t_sysctls(json_t *value, const struct body_field *field, void *dst, const char *path,
+              struct err *err)
+{
+    struct making *m = dst;
+    const char *name;
+    json_t *element;
+
+    (void)field;
+    if (!json_is_object(value))
+        return body_fail(err, -EINVAL, path, "must be an object of strings");
+    json_object_foreach(value, name, element) {
+        int r;
+
+        if (!json_is_string(element))
+            return body_fail(err, -EINVAL, path, "must be an object of strings");
+        r = create_push(m, "sysctls", json_sprintf("%s=%s", name, json_string_value(element)), err);
+        if (r < 0)
+            return r;
+    }
+    return docker_put(m->out->kept, "sysctls", json_incref(value)) ? 0 : create_no_memory(err);
+}
+
+/* ---- Devices ---- */
+
+struct device_body {
+    const char *host, *inside, *permissions;
+};
+
+static const struct body_field device_fields[] = {
+    {.name = "PathOnHost", .take = b_string, .off = offsetof(struct device_body, host)},
+    {.name = "PathInContainer", .take = b_string, .off = offsetof(struct device_body, inside)},
+    {.name = "CgroupPermissions",
+     .take = b_string,
+     .off = offsetof(struct device_body, permissions)},
+    {0},
+};
+
+/* /dev/fuse is no device of the host's: it leads to nothing but the container's own mounts. */
+int t_devices(json_t *value, const struct body_field *field, void *dst, const char *path,
+              struct err *err)
+{
+    static const char fuse[] = "/dev/fuse";
+    struct create_body *out = ((struct making *)dst)->out;
+    json_t *element;
+    size_t i;
+
+    (void)field;
+    if (!json_is_array(value))
+        return body_fail(err, -EINVAL, path, "must be an array");
+    json_array_foreach(value, i, element) {
+        struct device_body b = {.host = NULL};
+        int r = body_decode(element, device_fields, &b, path, err);
+
+        if (r < 0)
+            return r;
+        if (b.host == NULL || strcmp(b.host, fuse) != 0 ||
+            (b.inside != NULL && strcmp(b.inside, fuse) != 0))
+            return body_fail(err, -EPERM, path,
+                             "no devices of the host are given to containers, but /dev/fuse as "
+                             "/dev/fuse together with CapAdd SYS_ADMIN");
+        out->has_fuse = true;
+    }
+    return docker_put(out->kept, "devices", json_incref(value)) ? 0 : create_no_memory(err);
 }

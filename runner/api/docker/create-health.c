@@ -5,6 +5,7 @@
 #include "api/docker/common.h"
 #include "api/docker/create-body-internal.h"
 #include "base/err.h"
+#include "spec/spec.h"
 
 enum { NS_PER_MS = 1000000 };
 
@@ -61,6 +62,27 @@ static int health_put_times(json_t *health, const struct health_body *b, const c
     return r;
 }
 
+/* Like in Docker, without a test these are times for the image's check. */
+static int health_keep_times(struct create_body *out, const struct health_body *b, const char *path,
+                             struct err *err)
+{
+    const int64_t times[] = {b->interval, b->timeout, b->start_period, b->start_interval};
+
+    for (size_t i = 0; i < sizeof(times) / sizeof(times[0]); i++)
+        if (times[i] != 0 && (times[i] < NS_PER_MS || times[i] / NS_PER_MS > SPEC_TIME_MAX_MS))
+            return body_fail(err, -EINVAL, path,
+                             "a time must be 0, or 1 ms (in nanoseconds) to a year");
+    if (b->retries < 0 || b->retries > SPEC_HEALTH_RETRIES_MAX)
+        return body_fail(err, -EINVAL, path, "Retries: must be 0 to %d", SPEC_HEALTH_RETRIES_MAX);
+    out->health = (struct create_health_times){.interval_ms = b->interval / NS_PER_MS,
+                                               .timeout_ms = b->timeout / NS_PER_MS,
+                                               .start_period_ms = b->start_period / NS_PER_MS,
+                                               .start_interval_ms = b->start_interval / NS_PER_MS,
+                                               .retries = b->retries};
+    out->has_health_times = true;
+    return 0;
+}
+
 int t_health(json_t *value, const struct body_field *field, void *dst, const char *path,
              struct err *err)
 {
@@ -71,9 +93,8 @@ int t_health(json_t *value, const struct body_field *field, void *dst, const cha
     (void)field;
     if (r < 0)
         return r;
-    if (b.test == NULL)
-        return body_fail(err, -EOPNOTSUPP, path,
-                         "Test is missing: an image's own check is not given other times");
+    if (b.test == NULL || (json_is_array(b.test) && json_array_size(b.test) == 0))
+        return health_keep_times(((struct making *)dst)->out, &b, path, err);
     r = create_check_strings(b.test, path, err);
     if (r < 0)
         return r;

@@ -1,4 +1,4 @@
-/* Translates Binds, Volumes, Mounts and Tmpfs of POST /containers/create. */
+/* Translates Binds, Volumes and Mounts of POST /containers/create. */
 #include <errno.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -187,12 +187,10 @@ int create_finish_volumes(struct making *m, struct err *err)
     return r;
 }
 
-enum { TMPFS_MODE = 01777 /* always set */ };
-
 struct mount {
     const char *type, *source, *target, *propagation;
     bool read_only, no_copy, make_source;
-    int64_t bytes, mode;
+    struct create_tmpfs tmpfs;
 };
 
 #define MOUNT(member) .off = offsetof(struct mount, member)
@@ -210,9 +208,9 @@ static const struct body_field volume_fields[] = {
     NOT_HERE("DriverConfig"),
     {0}};
 static const struct body_field tmpfs_fields[] = {
-    {.name = "SizeBytes", .take = b_number, MOUNT(bytes)},
-    {.name = "Mode", .take = b_number, MOUNT(mode)},
-    NOT_HERE("Options"),
+    {.name = "SizeBytes", .take = b_number, MOUNT(tmpfs.bytes)},
+    {.name = "Mode", .take = b_number, MOUNT(tmpfs.mode)},
+    {.name = "Options", .take = b_value, MOUNT(tmpfs.options)},
     {0}};
 static const struct body_field mount_fields[] = {
     {.name = "Type", .take = b_string, MOUNT(type)},
@@ -227,17 +225,6 @@ static const struct body_field mount_fields[] = {
     NOT_HERE("ClusterOptions"),
     {0},
 };
-
-static int add_tmpfs(struct making *m, const char *target, int64_t bytes, struct err *err)
-{
-    json_t *t = json_pack("{s:s}", "target", target);
-
-    if (t != NULL && bytes > 0 && !docker_put(t, "size", json_integer(bytes))) {
-        json_decref(t);
-        t = NULL;
-    }
-    return t != NULL ? create_push(m, "tmpfs", t, err) : create_no_memory(err);
-}
 
 static int add_mount(struct making *m, const struct mount *mt, const char *path, struct err *err)
 {
@@ -255,13 +242,8 @@ static int add_mount(struct making *m, const struct mount *mt, const char *path,
             return body_fail(err, -EINVAL, path, "Source must be an absolute path");
         return add_volume(m, mt->source, mt->target, mt->read_only, false, path, err);
     }
-    if (strcmp(mt->type, "tmpfs") == 0) {
-        if (mt->read_only)
-            return body_fail(err, -EOPNOTSUPP, path, "ReadOnly: not of a tmpfs");
-        if (mt->mode != 0 && mt->mode != TMPFS_MODE)
-            return body_fail(err, -EOPNOTSUPP, path, "TmpfsOptions.Mode: only 01777");
-        return add_tmpfs(m, mt->target, mt->bytes, err);
-    }
+    if (strcmp(mt->type, "tmpfs") == 0)
+        return create_add_tmpfs(m, mt->target, mt->read_only, &mt->tmpfs, path, err);
     return body_fail(err, -EOPNOTSUPP, path, "Type \"%.32s\" is not supported", mt->type);
 }
 
@@ -289,44 +271,4 @@ int t_mounts(json_t *value, const struct body_field *field, void *dst, const cha
     return docker_put(((struct making *)dst)->out->kept, "mounts", json_incref(value))
                ? 0
                : create_no_memory(err);
-}
-
-/* Parses {"/run": "size=64m,mode=1777"}: only the size matters, the other options are always in
- * effect. */
-int t_tmpfs(json_t *value, const struct body_field *field, void *dst, const char *path,
-            struct err *err)
-{
-    static const char *const known[] = {"rw", "nosuid", "nodev", "exec", "mode=1777", "mode=01777"};
-    const char *target;
-    json_t *element;
-
-    (void)field;
-    if (!json_is_object(value))
-        return body_fail(err, -EINVAL, path, "must be an object");
-    json_object_foreach(value, target, element) {
-        json_t *t = json_pack("{s:s}", "target", target);
-        auto_free char *text = json_is_string(element) ? strdup(json_string_value(element)) : NULL;
-        char *save = NULL;
-        int r = t == NULL || text == NULL ? -ENOMEM : 0;
-
-        for (char *o = r == 0 ? strtok_r(text, ",", &save) : NULL; o != NULL && r == 0;
-             o = strtok_r(NULL, ",", &save)) {
-            size_t k = 0, count = sizeof(known) / sizeof(known[0]);
-
-            while (k < count && strcmp(o, known[k]) != 0)
-                k++;
-            if (strncmp(o, "size=", 5) == 0)
-                r = docker_put(t, "size", json_string(o + 5)) ? 0 : -ENOMEM;
-            else if (k == count)
-                r = -EOPNOTSUPP;
-        }
-        if (r == 0)
-            r = create_push(dst, "tmpfs", json_incref(t), err);
-        json_decref(t);
-        if (r == -EOPNOTSUPP)
-            return body_fail(err, r, path, "an option of \"%.64s\" is not supported", target);
-        if (r < 0)
-            return create_no_memory(err);
-    }
-    return 0;
 }

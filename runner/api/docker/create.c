@@ -27,12 +27,14 @@
 #include "ports/networks.h"
 #include "sandbox/sandbox.h"
 #include "sandbox/services.h"
+#include "spec/env.h"
 #include "spec/json.h"
 #include "spec/spec.h"
 
 #define POLICY_DEFAULT  "container" /* what a Docker user expects */
 #define POLICY_STRICTER "untrusted"
 #define POLICY_NET      "net-admin" /* "container" with CAP_NET_ADMIN */
+#define POLICY_FUSE     "fuse"      /* "container" with CAP_SYS_ADMIN for mounts, and /dev/fuse */
 
 struct create_query {
     const char *name, *platform;
@@ -380,6 +382,57 @@ static int creating_take_net_admin(struct creating *c, struct err *err)
     return r < 0 ? r : 0;
 }
 
+/* CapAdd SYS_ADMIN with the device /dev/fuse, which programs for FUSE ask for, selects the policy
+ * that has both. Neither is given alone. */
+static int creating_take_fuse(struct creating *c, struct err *err)
+{
+    static const char add[] = "HostConfig.CapAdd: \"SYS_ADMIN\"";
+
+    if (!c->body.adds_sys_admin)
+        return err_set(err, -EPERM,
+                       "HostConfig.Devices: /dev/fuse is of use only with mounts: ask for CapAdd "
+                       "SYS_ADMIN as well, which selects the policy " POLICY_FUSE);
+    if (!c->body.has_fuse && (c->body.policy == NULL || strcmp(c->body.policy, POLICY_FUSE) != 0))
+        return err_set(err, -EPERM,
+                       "%s: is of the policy " POLICY_FUSE
+                       " alone: ask for the device /dev/fuse as "
+                       "well, or SecurityOpt rind-policy=" POLICY_FUSE,
+                       add);
+    if (c->body.adds_net_admin)
+        return err_set(err, -EPERM, "%s: no policy has both this and NET_ADMIN", add);
+    if (c->body.policy != NULL && strcmp(c->body.policy, POLICY_FUSE) != 0)
+        return err_set(err, -EPERM, "%s: the policy that SecurityOpt names says what it may", add);
+    if (!client_may_have(c->req, POLICY_FUSE))
+        return err_set(err, -EPERM, "%s: the client policy does not list the policy " POLICY_FUSE,
+                       add);
+    c->body.policy = POLICY_FUSE;
+    return 0;
+}
+
+/* SYS_PTRACE and seccomp=unconfined ask for debuggers. The policy "container" and those that build
+ * on it allow ptrace(2) between the container's processes, without that capability and with a
+ * filter. */
+static int creating_take_ptrace(struct creating *c, struct err *err)
+{
+    const char *policy = c->body.policy;
+
+    if (policy != NULL && strcmp(policy, POLICY_DEFAULT) != 0 && strcmp(policy, POLICY_NET) != 0 &&
+        strcmp(policy, POLICY_FUSE) != 0)
+        return err_set(err, -EPERM, "%s: the policy that SecurityOpt names says what it may",
+                       c->body.wants_ptrace);
+    if (policy == NULL && !client_may_have(c->req, POLICY_DEFAULT))
+        return err_set(err, -EPERM,
+                       "%s: the client policy does not list the policy " POLICY_DEFAULT
+                       ", which allows ptrace",
+                       c->body.wants_ptrace);
+    if (policy == NULL)
+        c->body.policy = POLICY_DEFAULT;
+    c->body.warnings[c->body.warning_count++] =
+        "HostConfig.SecurityOpt, CapAdd: ptrace is allowed among processes of the same user; the "
+        "system call filter and the capabilities of the policy stay";
+    return 0;
+}
+
 /* The built-in sidecar image. The sidecar gets no process; its helpers, which only copy files,
  * get the default root file system and no network. */
 static int creating_take_sidecar(struct creating *c, bool *ret_sidecar, struct err *err)
@@ -470,6 +523,10 @@ static int creating_make_spec(struct creating *c, bool *ret_builtin, struct err 
         r = creating_check_refused(c, err);
     if (r == 0 && c->body.adds_net_admin && !sidecar)
         r = creating_take_net_admin(c, err);
+    if (r == 0 && (c->body.adds_sys_admin || c->body.has_fuse))
+        r = creating_take_fuse(c, err);
+    if (r == 0 && c->body.wants_ptrace != NULL)
+        r = creating_take_ptrace(c, err);
     if (r == 0)
         r = creating_put_rest(c, *ret_builtin, err);
     return r < 0 ? r : spec_from_json(c->body.spec, &c->spec, err);
@@ -563,24 +620,32 @@ static int creating_publish_exposed(struct creating *c, const struct image *imag
     return image != NULL ? creating_publish_all(c, image->config->exposed, err) : 0;
 }
 
-/* A spec can only add to an image's variables. */
-static int creating_check_unset(const struct creating *c, const struct image *image,
-                                struct err *err)
+/* A name alone takes a variable of the image away. */
+static int creating_drop_unset(const struct creating *c, struct err *err)
 {
     json_t *name;
     size_t i;
+    int r = 0;
 
     json_array_foreach(c->body.unset, i, name)
-        for (char **v = image->config->env; v != NULL && *v != NULL; v++) {
-            size_t len = json_string_length(name);
+        if (r == 0)
+            r = env_drop(c->spec, json_string_value(name), json_string_length(name), err);
+    return r;
+}
 
-            if (strncmp(*v, json_string_value(name), len) == 0 && (*v)[len] == '=')
-                return err_set(err, -EOPNOTSUPP,
-                               "Env: \"%.64s\": a variable of the image's is not taken away; give "
-                               "it another value",
-                               json_string_value(name));
-        }
-    return 0;
+/* Before the merge, which fills the times that are not set. */
+static void creating_put_health_times(const struct creating *c)
+{
+    const struct create_health_times *t = &c->body.health;
+    struct health_check *h = &c->spec->health;
+
+    if (!c->body.has_health_times)
+        return;
+    h->interval_ms = t->interval_ms > 0 ? t->interval_ms : LIMIT_UNSET;
+    h->timeout_ms = t->timeout_ms > 0 ? t->timeout_ms : LIMIT_UNSET;
+    h->start_period_ms = t->start_period_ms > 0 ? t->start_period_ms : LIMIT_UNSET;
+    h->start_interval_ms = t->start_interval_ms > 0 ? t->start_interval_ms : LIMIT_UNSET;
+    h->retries = t->retries > 0 ? t->retries : LIMIT_UNSET;
 }
 
 /* Notes how many arguments are the entry point's: a spec joins them with the command, and inspect
@@ -626,12 +691,13 @@ static void on_create_image(void *data, int r, struct image *found, const struct
             r = err_set(&own, -EINVAL,
                         "platform: image %.128s is not of the platform %.64s that was asked for",
                         c->body.image, c->platform);
-        if (r == 0)
-            r = creating_check_unset(c, image, &own);
+        creating_put_health_times(c);
         if (r == 0)
             r = creating_keep_entry(c, image, &own);
         if (r == 0)
             r = image_merge(image, c->spec, &own);
+        if (r == 0)
+            r = creating_drop_unset(c, &own);
         if (r == 0)
             r = creating_publish_exposed(c, image, &own);
         err = &own;

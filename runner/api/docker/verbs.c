@@ -429,80 +429,121 @@ void docker_post_resize(struct http_request *req)
 
 /* ---- update ---- */
 
-struct update_body {
-    const char *restart;
-    int64_t retries;
-};
-
-#define LATER(key)                                                                                 \
-    {                                                                                              \
-        .name = (key), .code = -EOPNOTSUPP, .why = "limits are a container's for its life"         \
-    }
-
-static const struct body_field restart_fields[] = {
-    {.name = "Name", .take = b_string, .off = offsetof(struct update_body, restart)},
-    {.name = "MaximumRetryCount", .take = b_number, .off = offsetof(struct update_body, retries)},
-    {0},
-};
-
-static const struct body_field update_fields[] = {
-    {.name = "RestartPolicy", .take = b_object, .fields = restart_fields},
-    LATER("Memory"),
-    LATER("MemorySwap"),
-    LATER("MemoryReservation"),
-    LATER("NanoCpus"),
-    LATER("CpuQuota"),
-    LATER("CpuPeriod"),
-    LATER("CpuShares"),
-    LATER("CpusetCpus"),
-    LATER("PidsLimit"),
-    {0},
-};
-
-/* Makes a patch as PATCH of a sandbox takes it. */
-static int update_make_patch(const struct update_body *b, json_t **ret, struct err *err)
+static int update_put_restart(const struct sandbox *s, const struct create_update *u, json_t *patch,
+                              struct err *err)
 {
-    *ret = json_pack("{s:{s:s}}", "restart", "policy", b->restart);
-    if (*ret != NULL && b->retries > 0)
-        (void)docker_put(json_object_get(*ret, "restart"), "maxRetries", json_integer(b->retries));
-    return *ret != NULL ? 0 : err_errno(err, -ENOMEM, "update");
-}
+    json_t *restart;
 
-static int container_update(struct http_request *req, struct sandbox *s, struct err *err)
-{
-    auto_ptr(json_decref) json_t *root = NULL, *patch = NULL;
-    auto_ptr(spec_free) struct spec *changed = NULL;
-    struct update_body b = {0};
-    int r;
-
-    r = json_body_tree(req, &root, err);
-    if (r == 0)
-        r = body_decode_whole(root, update_fields, create_body_elsewhere, &b, err);
-    if (r < 0 || b.restart == NULL)
-        return r;
-    if (sandbox_spec(s) == NULL)
-        return err_set(err, -EBUSY, "container %s: its files cannot be read", sandbox_name(s));
-    if (sandbox_spec(s)->auto_remove && strcmp(b.restart, "no") != 0)
+    if (u->restart == NULL)
+        return 0;
+    if (sandbox_spec(s)->auto_remove && strcmp(u->restart, "no") != 0)
         return err_set(err, -EBUSY,
                        "Restart policy cannot be updated because AutoRemove is enabled for the "
                        "container");
-    r = update_make_patch(&b, &patch, err);
+    restart = json_pack("{s:s}", "policy", u->restart);
+    if (restart != NULL && u->retries > 0)
+        (void)docker_put(restart, "maxRetries", json_integer(u->retries));
+    return docker_put(patch, "restart", restart) ? 0 : err_errno(err, -ENOMEM, "update");
+}
+
+/* The label has what inspect shows beside the spec. A quota and a number of processors replace each
+ * other. */
+static int update_put_kept(const struct sandbox *s, const struct create_update *u, json_t *patch,
+                           struct err *err)
+{
+    auto_ptr(json_decref) json_t *kept = docker_kept(sandbox_spec(s));
+    auto_free char *text = NULL;
+    json_t *asked = json_object_get(kept, "asked");
+
+    if (kept == NULL || json_object_size(u->limits) + json_object_size(u->kept) == 0)
+        return 0;
+    if (asked == NULL && docker_put(kept, "asked", json_object()))
+        asked = json_object_get(kept, "asked");
+    if (json_object_get(u->limits, "cpus") != NULL) {
+        (void)json_object_del(asked, "CpuQuota");
+        (void)json_object_del(asked, "CpuPeriod");
+    }
+    if (asked == NULL || json_object_update(asked, u->kept) < 0)
+        return err_errno(err, -ENOMEM, "update");
+    text = json_dumps(kept, JSON_COMPACT);
+    return text != NULL && docker_put(patch, "labels", json_pack("{s:s}", DOCKER_LABEL, text))
+               ? 0
+               : err_errno(err, -ENOMEM, "update");
+}
+
+/* Makes a patch as PATCH of a sandbox takes it. */
+static int update_make_patch(const struct sandbox *s, struct create_update *u, json_t *patch,
+                             struct err *err)
+{
+    int r = update_put_restart(s, u, patch, err);
+
     if (r == 0)
-        r = spec_patch(sandbox_spec(s), patch, &changed, err);
+        r = update_put_kept(s, u, patch, err);
+    if (r == 0 && json_object_size(u->limits) > 0 &&
+        json_object_set(patch, "limits", u->limits) < 0)
+        r = err_errno(err, -ENOMEM, "update");
+    return r;
+}
+
+static void on_container_updated(void *data, int r, const struct err *err)
+{
+    struct api_call *call = data;
+
+    if (r < 0) {
+        struct err own = *err;
+
+        create_body_explain(&own);
+        api_call_fail(call, &own);
+        return;
+    }
+    reply_json(call->req, 200, json_pack("{s:[]}", "Warnings"));
+    api_call_free(call);
+}
+
+static int container_update(struct http_request *req, struct sandbox *s, json_t *patch,
+                            struct spec **ret, struct err *err)
+{
+    auto_ptr(json_decref) json_t *root = NULL;
+    struct create_update u = {.restart = NULL};
+    int r;
+
+    r = json_body_tree(req, &root, err);
+    if (r == 0 && sandbox_spec(s) == NULL)
+        r = err_set(err, -EBUSY, "container %s: its files cannot be read", sandbox_name(s));
+    if (r < 0)
+        return r;
+    r = create_update_decode(root, &u, err);
     if (r == 0)
-        r = api_check_spec(req, changed, err);
-    return r < 0 ? r : sandbox_update(s, changed, err);
+        r = update_make_patch(s, &u, patch, err);
+    if (r == 0)
+        r = spec_patch(sandbox_spec(s), patch, ret, err);
+    if (r == 0)
+        r = api_check_spec(req, *ret, err);
+    /* From here on messages name the spec's keys; before, the body's. */
+    if (r < 0 && json_object_size(patch) > 0)
+        create_body_explain(err);
+    json_decref(u.limits);
+    json_decref(u.kept);
+    return r;
 }
 
 void docker_post_update(struct http_request *req)
 {
+    auto_ptr(json_decref) json_t *patch = json_object();
+    auto_ptr(spec_free) struct spec *changed = NULL;
     struct sandbox *s = docker_sandbox(req);
+    struct api_call *call;
     struct err err = ERR_NONE;
 
     if (s == NULL)
         return;
-    if (container_update(req, s, &err) < 0)
+    if (patch == NULL || container_update(req, s, patch, &changed, &err) < 0) {
         reply_error(req, &err);
-    else
-        reply_json(req, 200, json_pack("{s:[]}", "Warnings"));
+        return;
+    }
+    call = api_call_new(req, s);
+    if (call != NULL && sandbox_change(s, patch, changed, on_container_updated, call, &err) < 0) {
+        create_body_explain(&err);
+        api_call_fail(call, &err);
+    }
 }

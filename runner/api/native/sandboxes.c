@@ -297,6 +297,7 @@ static void update_sandbox(struct http_request *req)
     struct sandbox *s = api_sandbox(req);
     auto_ptr(json_decref) json_t *patch = NULL;
     auto_ptr(spec_free) struct spec *changed = NULL;
+    struct api_call *call;
     struct err err = ERR_NONE;
     int r;
 
@@ -313,12 +314,13 @@ static void update_sandbox(struct http_request *req)
         r = spec_patch(sandbox_spec(s), patch, &changed, &err);
     if (r == 0)
         r = api_check_spec(req, changed, &err);
-    if (r == 0)
-        r = sandbox_update(s, changed, &err);
-    if (r < 0)
+    if (r < 0) {
         reply_error(req, &err);
-    else
-        reply_json(req, 200, sandbox_encode(s, true));
+        return;
+    }
+    call = api_call_new(req, s);
+    if (call != NULL && sandbox_change(s, patch, changed, api_done_sandbox, call, &err) < 0)
+        api_call_fail(call, &err);
 }
 
 static void delete_sandbox(struct http_request *req)
