@@ -19,8 +19,8 @@ import template  # noqa: E402  pylint: disable=wrong-import-position
 
 RIND = os.path.abspath(os.environ.get("RIND_BIN", os.path.join(TOP, "build", "rind")))
 READY_LIMIT = 180  # seconds; the first start unpacks the layers and compiles the filters
-PASSWD = b"root:x:0:0:root:/root:/bin/sh\nnobody:x:65534:65534:nobody:/:/bin/false\nnode:x:1000:1000::/home/node:/bin/sh\n"
-GROUP = b"root:x:0:\nwheel:x:10:root\nnogroup:x:65534:\nnode:x:1000:\n"
+PASSWD = b"root:x:0:0:root:/root:/bin/sh\nnobody:x:65534:65534:nobody:/:/bin/false\npostgres:x:70:70::/var/lib/postgresql:/bin/sh\nnode:x:1000:1000::/home/node:/bin/sh\n"
+GROUP = b"root:x:0:\nwheel:x:10:root\nnogroup:x:65534:\npostgres:x:70:\nnode:x:1000:\n"
 
 
 def applets():
@@ -35,7 +35,7 @@ def file(path):
 
 def base_layer():
     """A root file system of busybox, as alpine and busybox have it."""
-    entries = [(d, None) for d in ("bin", "sbin", "usr", "usr/bin", "usr/sbin", "etc", "root", "var", "var/log", "home", "home/node", "opt",
+    entries = [(d, None) for d in ("bin", "sbin", "usr", "usr/bin", "usr/sbin", "etc", "root", "var", "var/log", "var/opt", "home", "home/node", "opt",
                                    "mnt", "srv", "lib", "proc", "sys", "dev", "run", "usr/local", "usr/local/bin", "workspaces")]
     entries += [("tmp", None, {"mode": 0o1777}), ("bin/busybox", file("/bin/busybox"), {"mode": 0o755})]
     entries += [imagelib.link(f"bin/{a}", "busybox") for a in applets() if a != "busybox"]
@@ -126,6 +126,16 @@ class Engine:
         status, text = self.request("POST", "/images/load?quiet=1", data, {"Content-Type": "application/x-tar"})
         if status != 200 or b"Loaded image" not in text:
             raise RuntimeError(f"load: {status} {text[:300]!r}")
+
+    def load_each(self, names, run=None, layers=None, keep=None):
+        """Loads one image for each of these names: each has an id of its own, as on a registry. keep: a directory for the archives."""
+        layers = layers or [base_layer()]
+        for name in names:
+            data = archive([name], {"Labels": {"rind.test.name": name}} | (run or {}), layers)
+            self.load(data)
+            if keep:
+                with open(os.path.join(keep, name.partition(":")[0] + ".tar"), "wb") as f:
+                    f.write(data)
 
     def text(self):
         with open(self.log, encoding="utf-8", errors="replace") as f:

@@ -15,7 +15,7 @@ import results
 
 HERE = fetch.HERE
 SUITE_LIMIT = 3000  # seconds for a suite; what is still running then has hung
-TEST_LIMIT = 90     # seconds for one test of pytest
+TEST_LIMIT = 40     # seconds for one test of pytest
 
 
 @dataclasses.dataclass
@@ -52,7 +52,7 @@ def junit(path, status, scratch):
 
 
 # ---- docker-py ---------------------------------------------------------------------------------------------------
-DOCKER_PY_IMAGES = ("alpine:3.10", "alpine:latest", "busybox:latest", "busybox:buildroot-2014.02", "hello-world:latest")
+DOCKER_PY_IMAGES = ("alpine:3.10", "alpine:latest", "busybox:latest", "busybox:buildroot-2014.02")
 
 
 def docker_py_fetch(pattern, releases):
@@ -69,11 +69,12 @@ def docker_py_fetch(pattern, releases):
 
 
 def docker_py_run(e, needs, scratch):
-    e.load(engine.archive(DOCKER_PY_IMAGES))
+    e.load_each(DOCKER_PY_IMAGES)
+    e.load_each(["hello-world:latest"], {"Cmd": ["echo", "Hello from Docker!"]})
     xml = os.path.join(scratch, "junit.xml")
     argv = ["/usr/bin/python3", "-m", "pytest", "-p", "no:cacheprovider", "-q", "--timeout", str(TEST_LIMIT), "--junitxml", xml, "-o", "junit_family=xunit1",
-            "-W", "ignore", "--continue-on-collection-errors", "tests/integration"]
-    status = spawn(argv, e.env | {"PYTHONPATH": needs["source"], "PYTHONDONTWRITEBYTECODE": "1", "NOTCERTS": ""}, scratch, cwd=needs["source"])
+            "-p", "pytest_clients", "--continue-on-collection-errors", "tests/integration"]
+    status = spawn(argv, e.env | {"PYTHONPATH": f"{needs['source']}:{HERE}", "PYTHONDONTWRITEBYTECODE": "1"}, scratch, cwd=needs["source"])
     return junit(xml, status, scratch)
 
 
@@ -108,8 +109,8 @@ def mocha_results(path):
 
 def dockerode_suite_run(e, needs, scratch):
     base = engine.base_layer()
-    e.load(engine.archive(["ubuntu:latest"], {"Cmd": ["/bin/bash"]}, [base, engine.bash_layer()]))
-    e.load(engine.archive(["alpine:latest", "busybox:latest"], None, [base]))
+    e.load_each(["ubuntu:latest"], {"Cmd": ["/bin/bash"]}, [base, engine.bash_layer()])
+    e.load_each(["alpine:latest", "busybox:latest"], None, [base])
     modules = os.path.join(needs["npm"], "node_modules")
     tree = os.path.join(scratch, "dockerode")
     subprocess.run(["cp", "-a", needs["source"], tree], check=True)
@@ -128,7 +129,7 @@ def dockerode_suite_run(e, needs, scratch):
 def node_test(file):
     """A suite in a file of Node's test runner, which finds its packages and its daemon in the environment."""
     def run(e, needs, scratch):
-        e.load(engine.archive(["alpine:latest", "busybox:latest"]))
+        e.load_each(["alpine:latest", "busybox:latest"])
         xml = os.path.join(scratch, "junit.xml")
         # Modules are looked for from where a file lies.
         copy = os.path.join(scratch, "suite")
@@ -148,20 +149,37 @@ def with_env(fetcher, **env):
     return both
 
 
+def devcontainers_fetch():
+    """The devcontainer command runs the docker command, which is 28's here."""
+    needs, version = npm_fetch("@devcontainers/cli")
+    return needs | {"docker": os.path.join(fetch.APT.deb("docker-cli", "sid")[0], "usr/bin")}, version
+
+
+def devcontainers_run(e, needs, scratch):
+    e.load_each(["alpine:latest", "busybox:latest"], keep=scratch)
+    env = e.env | {"PATH": f"{needs['docker']}:{e.env['PATH']}", "CLIENT": os.path.join(needs["npm"], "node_modules/.bin/devcontainer")}
+    return scenario_results("devcontainers.py", env, scratch)
+
+
 # ---- own scenarios in Python -------------------------------------------------------------------------------------
+def scenario_results(module, env, scratch):
+    """Runs a module of scenarios and reads what it has written, a line each."""
+    out = os.path.join(scratch, "results")
+    status = spawn([sys.executable, os.path.join(HERE, module), out], env | {"PYTHONDONTWRITEBYTECODE": "1", "SCRATCH": scratch}, scratch)
+    found = []
+    if os.path.exists(out):
+        with open(out, encoding="utf-8") as f:
+            found = [results.Result(**json.loads(line)) for line in f]
+    if status != 0 or not found:
+        found.append(results.Result("the_suite_runs", "failed", f"status {status}: {output(scratch)[-2000:]}"))
+    return found
+
+
 def scenarios(module):
     """A module of scenario.py's kind: its own process, which prints one JSON object a test."""
     def run(e, needs, scratch):
-        e.load(engine.archive(["alpine:latest", "busybox:latest", "alpine:3.10"]))
-        out = os.path.join(scratch, "results")
-        status = spawn([sys.executable, os.path.join(HERE, module), out], e.env | {"CLIENT": needs["client"], "PYTHONDONTWRITEBYTECODE": "1", "SCRATCH": scratch}, scratch)
-        found = []
-        if os.path.exists(out):
-            with open(out, encoding="utf-8") as f:
-                found = [results.Result(**json.loads(line)) for line in f]
-        if status != 0 or not found:
-            found.append(results.Result("the_suite_runs", "failed", f"status {status}: {output(scratch)[-2000:]}"))
-        return found
+        e.load_each(["alpine:latest", "busybox:latest"], keep=scratch)
+        return scenario_results(module, e.env | {"CLIENT": needs["client"]}, scratch)
     return run
 
 
@@ -187,4 +205,13 @@ SUITES = [
     Suite("docker-py-5", "docker-py's integration tests", lambda: docker_py_fetch("python-docker-5.*", ["bookworm"]), docker_py_run),
     Suite("docker-py-7", "docker-py's integration tests", lambda: docker_py_fetch("python-docker-7.*", ["sid", "trixie"]), docker_py_run),
     Suite("dockerode-suite", "dockerode's own tests, from a checkout", dockerode_suite_fetch, dockerode_suite_run, "/run/docker.sock"),
+    Suite("docker-cli-20", "the docker command, verb by verb", program("docker.io", "bookworm", "usr/bin/docker"), scenarios("cli.py")),
+    Suite("docker-cli-28", "the docker command, verb by verb", program("docker-cli", "sid", "usr/bin/docker"), scenarios("cli.py")),
+    Suite("compose-1", "docker-compose, by projects", installed("/usr/bin/docker-compose", "docker-compose"), scenarios("compose.py")),
+    Suite("compose-2", "docker-compose, by projects", program("docker-compose", "sid", "usr/libexec/docker/cli-plugins/docker-compose"), scenarios("compose.py")),
+    Suite("dockerode", "dockerode's methods, scenarios of ours", lambda: npm_fetch("dockerode"), node_test("dockerode.test.mjs")),
+    Suite("testcontainers", "testcontainers without its reaper", with_env(lambda: npm_fetch("testcontainers"), TESTCONTAINERS_RYUK_DISABLED="true"),
+          node_test("testcontainers.test.mjs")),
+    Suite("testcontainers-ryuk", "testcontainers with its reaper", lambda: npm_fetch("testcontainers"), node_test("testcontainers.test.mjs")),
+    Suite("devcontainers", "the devcontainer command", devcontainers_fetch, devcontainers_run),
 ]
