@@ -226,8 +226,8 @@ def capabilities_and_security_options(t):
 
 @scenario
 def ptrace_and_unconfined_seccomp(t):
-    t.ok("run", "--rm", "--cap-add", "SYS_PTRACE", IMAGE, "true")
-    t.ok("run", "--rm", "--security-opt", "seccomp=unconfined", IMAGE, "true")
+    for options in (["--cap-add", "SYS_PTRACE"], ["--security-opt", "seccomp=unconfined"], ["--cap-add=SYS_PTRACE", "--security-opt", "seccomp=unconfined"]):
+        t.equal(t.run("run", "--rm", *options, IMAGE, "true"), (0, "", ""), f"run {' '.join(options)}")
 
 
 @scenario
@@ -253,13 +253,11 @@ def dns_options(t):
 
 @scenario
 def options_that_hint(t):
-    t.ok("run", "--rm", "--oom-score-adj", "100", IMAGE, "true")
-    t.ok("run", "--rm", "--log-driver", "none", IMAGE, "true")
-    t.ok("run", "--rm", "--log-driver", "json-file", "--log-opt", "max-size=1m", IMAGE, "true")
-    t.ok("run", "--rm", "--group-add", "10", "--stop-signal", "INT", "--stop-timeout", "3", IMAGE, "true")
-    t.ok("run", "--rm", "--ipc", "private", "--cgroupns", "private", "--uts", "", IMAGE, "true")
-    t.ok("run", "--rm", "--blkio-weight", "300", IMAGE, "true")
-    t.ok("run", "--rm", "--mac-address", "02:42:ac:11:00:09", IMAGE, "true")
+    for options in (["--oom-score-adj", "100"], ["--log-driver", "none"], ["--log-driver", "json-file", "--log-opt", "max-size=1m"],
+                    ["--group-add", "10", "--stop-signal", "INT", "--stop-timeout", "3"], ["--ipc", "private", "--cgroupns", "private"],
+                    ["--blkio-weight", "300"], ["--mac-address", "02:42:ac:11:00:09"], ["--runtime", "runc"], ["--isolation", "default"]):
+        code, _, err = t.run("run", "--rm", *options, IMAGE, "true")
+        t.equal((code, err), (0, ""), f"run {' '.join(options)}")
 
 
 @scenario

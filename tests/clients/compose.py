@@ -13,9 +13,9 @@ WEB = (f"    image: {IMAGE}\n    command: sh -c 'mkdir -p /w; echo page >/w/inde
 
 def project(t, text, name="docker-compose.yml"):
     """A project of this text, named after the scenario."""
-    t.file(name, text)
     t.env["COMPOSE_PROJECT_NAME"] = "p"
     t.two = re.search(r"version v?2\.", t.ok("version").splitlines()[0]) is not None
+    t.file(name, re.sub(r"^version: .*\n", "", text) if t.two else text)  # 2 warns of it
 
 
 def up(t, *more, **kw):

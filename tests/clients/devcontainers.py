@@ -6,8 +6,8 @@ from scenario import IMAGE, main, scenario
 
 
 def workspace(t, **config):
-    """A folder with a devcontainer.json."""
-    t.file("work/.devcontainer/devcontainer.json", json.dumps({"image": IMAGE, "updateRemoteUserUID": False} | config))
+    """A folder with a devcontainer.json. Where the shell's own environment is asked for, its greeting is taken for a part of that."""
+    t.file("work/.devcontainer/devcontainer.json", json.dumps({"image": IMAGE, "updateRemoteUserUID": False, "userEnvProbe": "none"} | config))
     t.file("work/file", "of the host\n")
     return os.path.join(t.dir, "work")
 
@@ -31,6 +31,13 @@ def up_and_exec(t):
 
 
 @scenario
+def the_environment_of_a_login_shell(t):
+    folder = workspace(t, userEnvProbe="loginInteractiveShell")
+    up(t, folder)
+    t.equal(t.ok("exec", "--workspace-folder", folder, "cat", "file").splitlines()[-1], "of the host")
+
+
+@scenario
 def up_twice_is_one_container(t):
     folder = workspace(t)
     first = up(t, folder)["containerId"]
@@ -48,10 +55,15 @@ def commands_and_environment_of_the_life(t):
 
 @scenario
 def run_arguments_mounts_and_users(t):
-    folder = workspace(t, runArgs=["--memory", "128m", "--cap-add", "SYS_PTRACE", "--security-opt", "seccomp=unconfined"],
+    folder = workspace(t, runArgs=["--memory", "128m", "--init"],
                        mounts=["source=cache,target=/cache,type=volume"], remoteUser="node", containerUser="root")
     up(t, folder)
     t.equal(t.ok("exec", "--workspace-folder", folder, "sh", "-c", "id -un; test -d /cache && echo there").splitlines()[-2:], ["node", "there"])
+
+
+@scenario
+def a_debugger_is_asked_for(t):
+    up(t, workspace(t, runArgs=["--cap-add", "SYS_PTRACE", "--security-opt", "seccomp=unconfined"]))
 
 
 @scenario
@@ -71,7 +83,7 @@ def forwarded_ports_and_configuration(t):
 @scenario
 def an_image_from_a_dockerfile(t):
     t.file("work/.devcontainer/Dockerfile", f"FROM {IMAGE}\nRUN echo built >/built\n")
-    t.file("work/.devcontainer/devcontainer.json", json.dumps({"build": {"dockerfile": "Dockerfile"}, "updateRemoteUserUID": False}))
+    t.file("work/.devcontainer/devcontainer.json", json.dumps({"build": {"dockerfile": "Dockerfile"}, "updateRemoteUserUID": False, "userEnvProbe": "none"}))
     folder = os.path.join(t.dir, "work")
     up(t, folder, "--buildkit", "never")
     t.equal(t.ok("exec", "--workspace-folder", folder, "cat", "/built").splitlines()[-1], "built")

@@ -71,7 +71,7 @@ def read_junit(path):
         skipped = case.find("skipped")
         message = "\n".join(f"{e.get('message', '')}\n{e.text or ''}" for e in bad) or (skipped.get("message") or "" if skipped is not None else "")
         state = "failed" if bad else "skipped" if skipped is not None else "passed"
-        found.append(Result("::".join(x for x in (where, name) if x).replace(" ", "_"), state, message[-MESSAGE_LIMIT:], float(case.get("time") or 0)))
+        found.append(Result("::".join(x for x in (where, name) if x).replace(" ", "_"), state, message[:MESSAGE_LIMIT], float(case.get("time") or 0)))
     return found
 
 

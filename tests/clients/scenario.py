@@ -44,16 +44,20 @@ class Skipped(Exception):
 
 
 class Scenario:
-    """What a scenario is given: the command, and checks that end it."""
+    """What a scenario is given: the command, and checks. A command that should work and does not ends the scenario."""
 
     def __init__(self, name):
         self.name, self.client = name, os.environ["CLIENT"]
         self.dir = os.path.join(os.environ["SCRATCH"], name)
         os.makedirs(self.dir, exist_ok=True)
-        self.started, self.env, self.prefix = [], dict(os.environ), []
+        self.started, self.problems, self.env, self.prefix = [], [], dict(os.environ), []
 
-    # ---- checks
+    # ---- checks: they record and go on, so that one run shows every failure
     def check(self, condition, what):
+        if not condition:
+            self.problems.append(what)
+
+    def need(self, condition, what):
         if not condition:
             raise Failed(what)
 
@@ -81,13 +85,13 @@ class Scenario:
     def ok(self, *args, **kw):
         """stdout of a command that must work, without its last line end."""
         code, out, errors = self.run(*args, **kw)
-        self.check(code == 0, f"{' '.join(args)}: status {code}, {out[-400:]!r}, {errors[-600:]!r}")
+        self.need(code == 0, f"{' '.join(args)}: status {code}, {out[-400:]!r}, {errors[-600:]!r}")
         return out.rstrip("\n")
 
     def both(self, *args, **kw):
         """stdout and stderr of a command that must work."""
         code, out, errors = self.run(*args, **kw)
-        self.check(code == 0, f"{' '.join(args)}: status {code}, {out[-400:]!r}, {errors[-600:]!r}")
+        self.need(code == 0, f"{' '.join(args)}: status {code}, {out[-400:]!r}, {errors[-600:]!r}")
         return out + errors
 
     def fails(self, code, pattern, *args, **kw):
@@ -107,7 +111,7 @@ class Scenario:
     def until(self, condition, what, seconds=30):
         end = time.monotonic() + seconds
         while not condition():
-            self.check(time.monotonic() < end, f"not within {seconds} s: {what}")
+            self.need(time.monotonic() < end, f"not within {seconds} s: {what}")
             time.sleep(0.1)
 
     def file(self, name, content):
@@ -172,6 +176,8 @@ def _run(fn):
         state, message = "failed", traceback.format_exc()[-1500:]
     finally:
         signal.alarm(0)
+    if t.problems:
+        state, message = "failed", "\n".join([*t.problems, message]).strip()
     try:
         t.clear()
     except Exception:  # pylint: disable=broad-exception-caught

@@ -126,9 +126,23 @@ def dockerode_suite_run(e, needs, scratch):
     return found
 
 
+def compose_for_node():
+    """The docker command and its compose, which testcontainers calls."""
+    needs, version = npm_fetch("testcontainers")
+    return needs | {"docker": os.path.join(fetch.APT.deb("docker-cli", "sid")[0], "usr/bin/docker"),
+                    "compose": os.path.join(fetch.APT.deb("docker-compose", "sid")[0], "usr/libexec/docker/cli-plugins/docker-compose")}, version
+
+
 def node_test(file):
     """A suite in a file of Node's test runner, which finds its packages and its daemon in the environment."""
     def run(e, needs, scratch):
+        bin_ = os.path.join(scratch, "bin")
+        os.mkdir(bin_)
+        plugins = os.path.join(e.env["HOME"], ".docker/cli-plugins")
+        os.makedirs(plugins)
+        if "docker" in needs:
+            os.symlink(needs["docker"], os.path.join(bin_, "docker"))
+            os.symlink(needs["compose"], os.path.join(plugins, "docker-compose"))
         e.load_each(["alpine:latest", "busybox:latest"])
         xml = os.path.join(scratch, "junit.xml")
         # Modules are looked for from where a file lies.
@@ -137,7 +151,7 @@ def node_test(file):
         subprocess.run(["cp", os.path.join(HERE, file), os.path.join(HERE, "harness.mjs"), copy], check=True)
         os.symlink(os.path.join(needs["npm"], "node_modules"), os.path.join(copy, "node_modules"))
         status = spawn(["node", "--test", "--test-reporter=junit", f"--test-reporter-destination={xml}", os.path.join(copy, file)],
-                       e.env | {"DOCKER_SOCKET": e.socket} | needs.get("env", {}), scratch)
+                       e.env | {"DOCKER_SOCKET": e.socket, "PATH": f"{bin_}:{e.env['PATH']}"} | needs.get("env", {}), scratch)
         return junit(xml, status, scratch)
     return run
 
@@ -210,8 +224,8 @@ SUITES = [
     Suite("compose-1", "docker-compose, by projects", installed("/usr/bin/docker-compose", "docker-compose"), scenarios("compose.py")),
     Suite("compose-2", "docker-compose, by projects", program("docker-compose", "sid", "usr/libexec/docker/cli-plugins/docker-compose"), scenarios("compose.py")),
     Suite("dockerode", "dockerode's methods, scenarios of ours", lambda: npm_fetch("dockerode"), node_test("dockerode.test.mjs")),
-    Suite("testcontainers", "testcontainers without its reaper", with_env(lambda: npm_fetch("testcontainers"), TESTCONTAINERS_RYUK_DISABLED="true"),
+    Suite("testcontainers", "testcontainers without its reaper", with_env(compose_for_node, TESTCONTAINERS_RYUK_DISABLED="true"),
           node_test("testcontainers.test.mjs")),
-    Suite("testcontainers-ryuk", "testcontainers with its reaper", lambda: npm_fetch("testcontainers"), node_test("testcontainers.test.mjs")),
+    Suite("testcontainers-ryuk", "testcontainers with its reaper", compose_for_node, node_test("testcontainers.test.mjs")),
     Suite("devcontainers", "the devcontainer command", devcontainers_fetch, devcontainers_run),
 ]

@@ -16,10 +16,17 @@ const dir = mkdtempSync(join(tmpdir(), 'testcontainers-'));
 const HTTPD = ['sh', '-c', 'mkdir -p /w; echo page >/w/index.html; echo ready to serve; exec httpd -f -p 8080 -h /w'];
 const server = () => new GenericContainer(IMAGE).withExposedPorts(8080).withCommand(HTTPD).withStartupTimeout(30_000);
 const sleeper = () => new GenericContainer(IMAGE).withCommand(['sleep', '1000']).withStartupTimeout(30_000);
-/** Starts it; it is stopped with the test. */
+/** Starts it; what a test has started is stopped with it, the last first. */
+const stacks = new WeakMap();
 async function up(t, made) {
   const started = await made.start();
-  t.after(() => started.stop());
+  if (!stacks.has(t)) {
+    stacks.set(t, []);
+    t.after(async () => {
+      for (const each of stacks.get(t).reverse()) await each.stop();
+    });
+  }
+  stacks.get(t).push(started);
   return started;
 }
 const run = async (c, ...argv) => (await c.exec(argv)).stdout;
