@@ -4,6 +4,7 @@ The images are made here of the distribution's static busybox, and of this machi
 registry is needed. What an image is called is all that a suite sees of it.
 """
 import http.client
+import json
 import os
 import shutil
 import signal
@@ -19,6 +20,7 @@ import template  # noqa: E402  pylint: disable=wrong-import-position
 
 RIND = os.path.abspath(os.environ.get("RIND_BIN", os.path.join(TOP, "build", "rind")))
 READY_LIMIT = 180  # seconds; the first start unpacks the layers and compiles the filters
+CREATED = "2026-01-02T03:04:05Z"
 PASSWD = b"root:x:0:0:root:/root:/bin/sh\nnobody:x:65534:65534:nobody:/:/bin/false\npostgres:x:70:70::/var/lib/postgresql:/bin/sh\nnode:x:1000:1000::/home/node:/bin/sh\n"
 GROUP = b"root:x:0:\nwheel:x:10:root\nnogroup:x:65534:\npostgres:x:70:\nnode:x:1000:\n"
 
@@ -64,8 +66,13 @@ def bash_layer():
 
 def archive(names, run=None, layers=None):
     """What `docker load` takes: an image with these names."""
-    return imagelib.docker_archive(layers or [base_layer()], {"Env": ["PATH=/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin"],
-                                                              "Cmd": ["/bin/sh"]} | (run or {}), names)
+    layers = layers or [base_layer()]
+    path = "PATH=/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin"
+    config = json.dumps(imagelib.config(layers, {"Env": [path], "Cmd": ["/bin/sh"]} | (run or {}), created=CREATED,
+                                        history=[{"created": CREATED, "created_by": "made for a test"} for _ in layers])).encode()
+    files = [f"{i}/layer.tar" for i in range(len(layers))]
+    manifest = json.dumps([{"Config": "config.json", "RepoTags": list(names), "Layers": files}]).encode()
+    return imagelib.tar(("config.json", config), *zip(files, layers), ("manifest.json", manifest))
 
 
 class UnixHTTP(http.client.HTTPConnection):

@@ -61,8 +61,8 @@ def read_expected(path):
 
 
 def read_junit(path):
-    """The tests of a JUnit file, as pytest and Node's test runner write it."""
-    found = []
+    """The tests of a JUnit file, as pytest and Node's test runner write it. One that fails and then fails to clean up is there twice."""
+    found = {}
     for case in ET.parse(path).getroot().iter("testcase"):
         where = case.get("file") or case.get("classname") or ""
         where = "" if where == "test" else os.path.splitext(os.path.basename(where))[0].split(".")[-1]
@@ -71,8 +71,12 @@ def read_junit(path):
         skipped = case.find("skipped")
         message = "\n".join(f"{e.get('message', '')}\n{e.text or ''}" for e in bad) or (skipped.get("message") or "" if skipped is not None else "")
         state = "failed" if bad else "skipped" if skipped is not None else "passed"
-        found.append(Result("::".join(x for x in (where, name) if x).replace(" ", "_"), state, message[:MESSAGE_LIMIT], float(case.get("time") or 0)))
-    return found
+        result = Result("::".join(x for x in (where, name) if x).replace(" ", "_"), state, message[:MESSAGE_LIMIT], float(case.get("time") or 0))
+        before = found.setdefault((case.get("classname"), name), result)
+        if before is not result:
+            before.state = "failed" if "failed" in (before.state, state) else before.state
+            before.message = f"{before.message}\n{result.message}"[:MESSAGE_LIMIT]
+    return list(found.values())
 
 
 class Judgement:
