@@ -348,4 +348,5 @@ clean:
 distclean: clean
 	rm -rf clients/node/node_modules tests/bench/node/node_modules
 
--include $(shell [ -d build ] && find build -type f -name '*.d')
+# What tests/clients unpacks has files of this name that are no rules.
+-include $(shell [ -d build ] && find build -path build/clients -prune -o -type f -name '*.d' -print)
