@@ -85,7 +85,7 @@ def run_statuses_are_docker_s(t):
     t.fails(126, r"(?i)permission denied|is a directory", "run", "--rm", IMAGE, "/etc")
     t.fails(125, r"(?i)nosuch", "run", "--rm", "--pull", "never", "nosuch:1")
     t.fails(125, r'network nosuch not found', "run", "--rm", "--network", "nosuch", IMAGE, "true")
-    t.equal(t.run("run", "--rm", IMAGE, "sh", "-c", "sh -c 'kill -9 $$'")[0], 137)
+    t.equal(t.run("run", "--rm", IMAGE, "sh", "-c", "sleep 100 & kill -9 $!; wait $!")[0], 137)
 
 
 @scenario

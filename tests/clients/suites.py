@@ -71,10 +71,11 @@ def docker_py_fetch(pattern, releases):
 def docker_py_run(e, needs, scratch):
     e.load_each(DOCKER_PY_IMAGES)
     e.load_each(["hello-world:latest"], {"Cmd": ["echo", "Hello from Docker!"]})
-    xml = os.path.join(scratch, "junit.xml")
+    tree, xml = os.path.join(scratch, "docker-py"), os.path.join(scratch, "junit.xml")
+    subprocess.run(["cp", "-a", needs["source"], tree], check=True)  # it writes into where it is run
     argv = ["/usr/bin/python3", "-m", "pytest", "-p", "no:cacheprovider", "-q", "--timeout", str(TEST_LIMIT), "--junitxml", xml, "-o", "junit_family=xunit1",
             "-p", "pytest_clients", "--continue-on-collection-errors", "tests/integration"]
-    status = spawn(argv, e.env | {"PYTHONPATH": f"{needs['source']}:{HERE}", "PYTHONDONTWRITEBYTECODE": "1"}, scratch, cwd=needs["source"])
+    status = spawn(argv, e.env | {"PYTHONPATH": f"{tree}:{HERE}", "PYTHONDONTWRITEBYTECODE": "1"}, scratch, cwd=tree)
     return junit(xml, status, scratch)
 
 
@@ -150,7 +151,7 @@ def node_test(file):
         os.makedirs(copy)
         subprocess.run(["cp", os.path.join(HERE, file), os.path.join(HERE, "harness.mjs"), copy], check=True)
         os.symlink(os.path.join(needs["npm"], "node_modules"), os.path.join(copy, "node_modules"))
-        status = spawn(["node", "--test", "--test-reporter=junit", f"--test-reporter-destination={xml}", os.path.join(copy, file)],
+        status = spawn(["node", "--test", "--test-force-exit", "--test-reporter=junit", f"--test-reporter-destination={xml}", os.path.join(copy, file)],
                        e.env | {"DOCKER_SOCKET": e.socket, "PATH": f"{bin_}:{e.env['PATH']}"} | needs.get("env", {}), scratch)
         return junit(xml, status, scratch)
     return run
