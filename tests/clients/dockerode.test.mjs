@@ -6,13 +6,16 @@ import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { PassThrough, Writable } from 'node:stream';
 import { pipeline } from 'node:stream/promises';
-import { test } from 'node:test';
+import { after, test } from 'node:test';
 import { execFileSync } from 'node:child_process';
 import Docker from 'dockerode';
 import { IMAGE, LIMIT, text, until } from './harness.mjs';
 
 const docker = new Docker({ socketPath: process.env.DOCKER_SOCKET });
 const dir = mkdtempSync(join(tmpdir(), 'dockerode-'));
+
+// Docker's client keeps connections open: the process would wait until the daemon closes them.
+after(() => setTimeout(() => process.exit(), 1000).unref());
 
 /** A container that is removed with the test. */
 async function made(t, options = {}) {

@@ -151,7 +151,7 @@ def node_test(file):
         os.makedirs(copy)
         subprocess.run(["cp", os.path.join(HERE, file), os.path.join(HERE, "harness.mjs"), copy], check=True)
         os.symlink(os.path.join(needs["npm"], "node_modules"), os.path.join(copy, "node_modules"))
-        status = spawn(["node", "--test", "--test-force-exit", "--test-reporter=junit", f"--test-reporter-destination={xml}", os.path.join(copy, file)],
+        status = spawn(["node", "--test", "--test-reporter=junit", f"--test-reporter-destination={xml}", os.path.join(copy, file)],
                        e.env | {"DOCKER_SOCKET": e.socket, "PATH": f"{bin_}:{e.env['PATH']}"} | needs.get("env", {}), scratch)
         return junit(xml, status, scratch)
     return run
