@@ -432,7 +432,7 @@ def cp_in_and_out(t):
     t.ok("stop", "-t", "0", "box")
     t.ok("cp", "box:/opt/d/b", "stopped")
     t.ok("cp", "in/a", "box:/opt/d/a")
-    t.fails(1, r"(?i)could not find the file|no such file", "cp", "box:/nosuch", "x")
+    t.fails(1, r"(?i)could not find the file|no such (file|container:path)", "cp", "box:/nosuch", "x")
 
 
 @scenario

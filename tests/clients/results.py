@@ -97,7 +97,7 @@ class Judgement:
                 self.unexpected.append(r)
             elif r.state == "skipped":
                 self.by_kind["own"] += 1
-        self.stale = [e for e in self.lines if e.suite == suite and "failed" not in met[e.line] and "skipped" not in met[e.line]]
+        self.idle = [e for e in self.lines if not {"failed", "skipped"} & set(met[e.line])]
 
     @property
     def passed(self):
@@ -106,3 +106,9 @@ class Judgement:
     @property
     def kinds(self):
         return ", ".join(f"{kind} {n}" for kind, n in sorted(self.by_kind.items())) or "–"
+
+
+def stale(judged, expected):
+    """Lines of which nothing fails, in any of the suites that they are for; of those only that have all been run by the caller."""
+    fitting = {e.line: [j for j in judged if fnmatch.fnmatchcase(j.suite, e.suite)] for e in expected}
+    return [e for e in expected if fitting[e.line] and all(e in j.idle for j in fitting[e.line])]

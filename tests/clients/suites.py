@@ -217,8 +217,8 @@ def installed(command, package):
 
 
 SUITES = [
-    Suite("docker-py-5", "docker-py's integration tests", lambda: docker_py_fetch("python-docker-5.*", ["bookworm"]), docker_py_run),
-    Suite("docker-py-7", "docker-py's integration tests", lambda: docker_py_fetch("python-docker-7.*", ["sid", "trixie"]), docker_py_run),
+    Suite("docker-py-5", "its integration tests", lambda: docker_py_fetch("python-docker-5.*", ["bookworm"]), docker_py_run),
+    Suite("docker-py-7", "its integration tests", lambda: docker_py_fetch("python-docker-7.*", ["sid", "trixie"]), docker_py_run),
     Suite("dockerode-suite", "dockerode's own tests, from a checkout", dockerode_suite_fetch, dockerode_suite_run, "/run/docker.sock"),
     Suite("docker-cli-20", "the docker command, verb by verb", program("docker.io", "bookworm", "usr/bin/docker"), scenarios("cli.py")),
     Suite("docker-cli-28", "the docker command, verb by verb", program("docker-cli", "sid", "usr/bin/docker"), scenarios("cli.py")),
