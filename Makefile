@@ -101,7 +101,7 @@ SHIM_TEST_OBJ := $(patsubst %.c,$O/obj/%.o,$(filter-out %/main.c,$(FILES_SRC) $(
 BUILDER_TEST_OBJ := $(patsubst %.c,$O/obj/%.o,$(filter-out %/main.c,$(BUILDER_SRC)))
 FUZZ_BIN := $(patsubst tests/fuzz/fuzz-%.c,build/fuzz/fuzz-%,$(wildcard tests/fuzz/fuzz-*.c))
 
-.PHONY: all run check test test-browser test-wrangler deps lint asan tsan analyze tidy cppcheck fuzz bench soak install clean distclean help unit integ \
+.PHONY: all run check test test-browser test-wrangler test-clients deps lint asan tsan analyze tidy cppcheck fuzz bench soak install clean distclean help unit integ \
         format builder-objects
 all: $O/rind build/rind build/rind.1 build/rind.bash
 
@@ -325,6 +325,12 @@ test-wrangler: all
 	@scripts/workerd-packages --wrangler
 	@RIND_BIN=$(CURDIR)/$O/rind node --test tests/workerd/test-wrangler.mjs
 
+## make test-clients  real clients of Docker's API and their own suites on rind, as a table; they come from npm and the distribution
+test-clients:
+	@scripts/deps build test clients
+	@$(MAKE) --no-print-directory -j$$(nproc) all
+	@RIND_BIN=$(CURDIR)/$O/rind tests/clients/run $(SUITES)
+
 ## make soak       the long loops that make test leaves out
 soak: all build/payload
 	@scripts/run-tests $O --soak
@@ -342,4 +348,5 @@ clean:
 distclean: clean
 	rm -rf clients/node/node_modules tests/bench/node/node_modules
 
--include $(shell [ -d build ] && find build -type f -name '*.d')
+# What tests/clients unpacks has files of this name that are no rules.
+-include $(shell [ -d build ] && find build -path build/clients -prune -o -type f -name '*.d' -print)
