@@ -40,7 +40,7 @@ enum { OPEN_PLAIN = RESOLVE_BENEATH | RESOLVE_NO_SYMLINKS | RESOLVE_NO_MAGICLINK
 /* EAGAIN: a rename or mount, anywhere on the machine, raced with a lookup that has "..", and the
  * kernel asks to retry. A loop of renames on the other processor makes most attempts fail, so the
  * bound is far above what it can win: about 10 ms. */
-enum { OPENAT2_TRIES = 4 };
+enum { OPENAT2_TRIES = 4096 };
 
 /* O_CLOEXEC is always added. */
 static inline int sys_openat2(int dirfd, const char *path, int flags, uint64_t mode,
