@@ -565,6 +565,9 @@ static int daemon_open(struct daemon *d, struct serve *s, int sock, struct err *
     if (r < 0)
         return err_errno(err, r, "API");
     (void)docker_route_sets(&d->native, d->sets + native_route_sets(&d->native, d->sets));
+    r = native_bind_rights(&d->native, d->sets, err);
+    if (r < 0)
+        return r;
     r = http_server_new(&d->loop, &s->settings.http, d->sets, &d->server, err);
     if (r < 0)
         return r;

@@ -13,6 +13,7 @@
 #include "base/log.h"
 #include "json/parse.h"
 #include "launch/volume.h"
+#include "sandbox/rights.h"
 #include "sandbox/sandbox-internal.h"
 #include "sandbox/shared.h"
 #include "sandbox/store.h"
@@ -159,9 +160,35 @@ char *const *network_labels(const struct network_entry *n)
     return n->record.labels != NULL ? n->record.labels : none;
 }
 
+bool network_is_own(const struct network_entry *n, const struct caller *who)
+{
+    return right_is_own(who, n->record.creator);
+}
+
 bool network_may_use(const struct network_entry *n, const struct caller *who)
 {
-    return !who->limited || n->record.creator == (int64_t)who->uid;
+    return right_to(who, n->record.creator, NULL) >= RIGHT_USE;
+}
+
+struct network_entry *network_find_for(struct supervisor *sup, const struct caller *who,
+                                       const char *name)
+{
+    struct network_entry *n = network_find(sup, name);
+
+    return n != NULL && network_may_use(n, who) ? n : NULL;
+}
+
+/*
+ * True if another user's sandbox names a network that no client has created: it is that user's as
+ * long as the sandbox exists, and root joins it no more by chance than another member does.
+ */
+static bool network_of_others(struct supervisor *sup, const char *name, const struct caller *who)
+{
+    for (const struct sandbox *s = sup->sandboxes; s != NULL; s = s->all.next)
+        if (s->spec != NULL && s->spec->net_name != NULL && strcmp(s->spec->net_name, name) == 0 &&
+            !right_is_own(who, s->made.by))
+            return true;
+    return false;
 }
 
 unsigned network_users(struct supervisor *sup, const char *name, unsigned *ret_live)
@@ -186,8 +213,9 @@ int networks_check_spec(struct supervisor *sup, struct spec *spec, const struct 
     const struct network_entry *e =
         spec->net_name != NULL ? network_find(sup, spec->net_name) : NULL;
 
-    if (e != NULL && !network_may_use(e, who))
-        return err_set(err, -EPERM, "network: '%s' is another user's", e->name);
+    if (spec->net_name != NULL &&
+        (e != NULL ? !network_may_use(e, who) : network_of_others(sup, spec->net_name, who)))
+        return err_set(err, -EEXIST, "network: the name '%s' is taken", spec->net_name);
     if (e != NULL && e->internal && spec->network == NET_INTERNET)
         return err_set(err, -EINVAL, "network: '%s' is internal: its members have no internet",
                        e->name);
@@ -233,6 +261,8 @@ int network_create(struct supervisor *sup, const struct network_params *params,
     int r = check_name(params->name, err);
 
     if (r == 0 && network_find(sup, params->name) != NULL)
+        r = err_set(err, -EEXIST, "network with name %s already exists", params->name);
+    else if (r == 0 && network_of_others(sup, params->name, who))
         r = err_set(err, -EEXIST, "network with name %s already exists", params->name);
     else if (r == 0 && network_users(sup, params->name, NULL) > 0)
         r = err_set(err, -EEXIST,

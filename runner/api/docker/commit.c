@@ -91,7 +91,7 @@ static int commit_begin(const struct docker_commit *c, struct err *err)
         o.name = name;
     }
     o.no_pause = q->pause != NULL && !docker_bool(q->pause);
-    return sandbox_snapshot(c->s, &o, on_commit_image, c->req, err);
+    return sandbox_snapshot(c->s, IMAGE_VIEW(c->req), &o, on_commit_image, c->req, err);
 }
 
 static void on_commit_settled(void *data, int r, const struct err *err)
@@ -113,9 +113,7 @@ static int commit_start(struct http_request *req, const struct commit_query *q, 
     struct docker_commit *c;
     int r;
 
-    r = docker_lookup(req, q->container, &s, err);
-    if (r == 0)
-        r = api_check_use(req, s, err);
+    r = docker_find(req, q->container, &s, err);
     if (r == 0)
         r = commit_read_body(req, err);
     if (r < 0)

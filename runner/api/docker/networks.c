@@ -42,7 +42,7 @@ static json_t *encode_members(struct http_request *req, const char *name)
         struct sandbox_info f;
 
         if (strcmp(docker_network(sandbox_spec(s)), name) != 0 || !docker_is_running(s) ||
-            !api_may_use(req, s))
+            !api_may_see(req, s))
             continue;
         docker_id(sandbox_id(s), id);
         sandbox_get_info(s, &f);
@@ -105,7 +105,7 @@ static bool sandbox_is_first_with(struct http_request *req, const struct sandbox
                                   const char *name)
 {
     for (struct sandbox *p = sandbox_first(api_supervisor(req)); p != s; p = sandbox_next(p))
-        if (strcmp(docker_network(sandbox_spec(p)), name) == 0 && api_may_use(req, p))
+        if (strcmp(docker_network(sandbox_spec(p)), name) == 0 && api_may_see(req, p))
             return false;
     return true;
 }
@@ -126,7 +126,7 @@ static bool networks_each(struct http_request *req, network_fn *fn, void *data)
         const char *name = docker_network(sandbox_spec(s));
 
         if (name[0] != '\0' && !name_is_builtin(name) && network_find(sup, name) == NULL &&
-            api_may_use(req, s) && sandbox_is_first_with(req, s, name) && fn(req, name, data))
+            api_may_see(req, s) && sandbox_is_first_with(req, s, name) && fn(req, name, data))
             return true;
     }
     return false;
@@ -437,7 +437,7 @@ static void post_networks_prune(struct http_request *req)
         json_t *name = json_string(network_name(n));
 
         next = network_next(n);
-        if (network_may_use(n, &who) && filters_match_labels(f, network_labels(n)) &&
+        if (network_is_own(n, &who) && filters_match_labels(f, network_labels(n)) &&
             network_users(api_supervisor(req), network_name(n), NULL) == 0 &&
             network_remove(n, NULL) == 0)
             (void)json_array_append(gone, name);
