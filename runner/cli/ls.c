@@ -14,6 +14,7 @@
 #include "cli/text-table.h"
 #include "cli/url.h"
 #include "json/parse.h"
+#include "sys/users.h"
 
 enum { PORTS_MAX = 16 << 10 /* bytes of one sandbox's ports as text */ };
 
@@ -107,17 +108,48 @@ static bool any_ports(const json_t *list)
     return false;
 }
 
+/* True if the sandboxes listed are not all of one user. */
+static bool any_owners(const json_t *list)
+{
+    json_t *s;
+    size_t i;
+
+    json_array_foreach(list, i, s)
+        if (!json_equal(json_object_get(s, "owner"),
+                        json_object_get(json_array_get(list, 0), "owner")))
+            return true;
+    return false;
+}
+
+static void add_owner(struct text_table *t, const json_t *s)
+{
+    const json_t *owner = json_object_get(s, "owner");
+    char name[HUMAN_MAX] = "";
+
+    if (json_is_integer(owner))
+        host_user_name((uid_t)json_integer_value(owner), name, sizeof(name));
+    if (name[0] == '\0' && json_is_integer(owner))
+        table_addf(t, "%lld", (long long)json_integer_value(owner));
+    else
+        table_add(t, name[0] != '\0' ? name : NULL);
+}
+
 static int list_print(const json_t *list)
 {
-    bool ports = any_ports(list);
-    const char *const titles[] = {
-        "ID", "NAME", "STATUS", "CREATED", "RESTARTS", ports ? "PORTS" : NULL, NULL};
-    auto_table struct text_table *t = table_new(titles);
+    const bool ports = any_ports(list), owners = any_owners(list);
+    const char *titles[] = {"ID", "NAME", "STATUS", "CREATED", "RESTARTS", NULL, NULL, NULL};
+    size_t n = 5;
+    auto_table struct text_table *t = NULL;
     int64_t now = clock_wall_ms();
     char ago[HUMAN_MAX];
     json_t *s;
     size_t i;
 
+    if (owners)
+        titles[n++] = "OWNER";
+    if (ports)
+        titles[n++] = "PORTS";
+    t = table_new(titles);
     if (t == NULL)
         return -ENOMEM;
     json_array_foreach(list, i, s) {
@@ -126,6 +158,8 @@ static int list_print(const json_t *list)
         add_status(t, s, now);
         table_addf(t, "%s ago", human_ago(member(s, "createdAt"), now, ago));
         table_addf(t, "%d", (int)json_integer_value(json_object_get(s, "restarts")));
+        if (owners)
+            add_owner(t, s);
         if (ports) {
             auto_buf struct buf text = BUF_INIT(PORTS_MAX);
 
