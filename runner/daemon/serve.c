@@ -539,6 +539,7 @@ static int daemon_open(struct daemon *d, struct serve *s, int sock, struct err *
     int r;
 
     config.policies = take(s->policies);
+    config.owner = native.owner;
     d->listen_fd = take_fd(&s->listen_fd);
     socket_path(d->listen_fd, d->socket);
     d->notify_fd = take_fd(&s->notify_fd);

@@ -88,6 +88,7 @@ int supervisor_new(const struct supervisor_config *config, struct supervisor **r
                              .on_taken_up = on_taken_up,
                              .policies = config->policies,
                              .limits = config->limits,
+                             .owner = config->owner,
                              .front = config->front,
                              .dir_fd = config->dir_fd,
                              .shim_fd = config->shim_fd,

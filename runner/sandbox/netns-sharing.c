@@ -129,7 +129,7 @@ int sandbox_find_join(const struct sandbox *s, struct network_join *ret, struct 
     if (s->spec->net_container == NULL)
         return 0;
     other = sandbox_find_beside(s, s->spec->net_container);
-    if (other == NULL || other == s)
+    if (other == NULL || other == s || !sandbox_may_join(s, other))
         return err_set(err, -ENOENT, "network: no sandbox '%s' to share the network of",
                        s->spec->net_container);
     if (other->channel == NULL)

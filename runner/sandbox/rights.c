@@ -163,8 +163,11 @@ bool sandbox_name_taken(struct supervisor *sup, const struct caller *c, const ch
 
 struct caller sandbox_maker(const struct sandbox *s)
 {
-    return (struct caller){
-        .uid = (uid_t)s->made.by, .limited = s->made.by > 0, .fd = FD_NONE, .gid = (gid_t)-1};
+    return (struct caller){.uid = (uid_t)s->made.by,
+                           .limited = s->made.by > 0 && s->made.by != (int64_t)s->sup->owner,
+                           .daemon = s->sup->owner,
+                           .fd = FD_NONE,
+                           .gid = (gid_t)-1};
 }
 
 struct sandbox *sandbox_find_beside(const struct sandbox *s, const char *text)
@@ -178,4 +181,17 @@ struct sandbox *sandbox_find_beside(const struct sandbox *s, const char *text)
     if (other == NULL)
         other = find_by_prefix(s->sup, &maker, REACH_OWN, text, &matches);
     return matches > 1 ? NULL : other;
+}
+
+bool sandbox_may_join(const struct sandbox *s, const struct sandbox *other)
+{
+    const struct caller maker = sandbox_maker(s);
+    const struct share_list *shares = other->spec != NULL ? &other->spec->shares : NULL;
+
+    if (right_to(&maker, other->made.by, shares) >= RIGHT_USE)
+        return true;
+    for (size_t i = 0; shares != NULL && i < shares->count; i++)
+        if (shares->list[i].group && !shares->list[i].read_only)
+            return true;
+    return false;
 }

@@ -60,6 +60,11 @@ int sandbox_find_for(struct supervisor *sup, const struct caller *c, const char 
  */
 bool sandbox_name_taken(struct supervisor *sup, const struct caller *c, const char *name,
                         const struct sandbox *but);
+/*
+ * True if s, which names the network of `other`, may still join it at a start. No client proves the
+ * groups of its maker then, so a share with any group is enough; the creation has asked for more.
+ */
+bool sandbox_may_join(const struct sandbox *s, const struct sandbox *other);
 /* The owner of a sandbox as a caller that has no client: for names, which are the owner's. */
 struct caller sandbox_maker(const struct sandbox *s);
 /*
