@@ -6,8 +6,9 @@
 #include <string.h>
 #include <time.h>
 
-#include "api/native/networks.h"
+#include "api/lease.h"
 #include "api/native/sandbox-json.h"
+#include "api/rights-table.h"
 #include "base/err.h"
 #include "http/reply.h"
 #include "http/route-query.h"
@@ -15,6 +16,7 @@
 #include "json/parse.h"
 #include "policy/client.h"
 #include "policy/egress.h"
+#include "sandbox/rights.h"
 #include "sandbox/sandbox.h"
 #include "sandbox/services.h"
 #include "spec/client-check.h"
@@ -41,8 +43,15 @@ bool api_is_owner(struct http_request *req)
 
 struct caller native_caller(struct http_request *req)
 {
-    return (struct caller){
-        .uid = http_peer(req)->uid, .limited = !api_is_owner(req), .fd = http_peer_fd(req)};
+    const struct http_peer *peer = http_peer(req);
+
+    return (struct caller){.uid = peer->uid,
+                           .limited = !api_is_owner(req),
+                           .daemon = native_of(req)->config.owner,
+                           .fd = http_peer_fd(req),
+                           .gid = peer->gid,
+                           .groups = peer->groups,
+                           .group_count = peer->group_count};
 }
 
 static bool client_is_member(struct http_request *req)
@@ -62,12 +71,22 @@ static bool client_is_member(struct http_request *req)
 
 bool api_admit(struct http_request *req)
 {
-    if (api_is_owner(req) || client_is_member(req))
+    if (api_is_owner(req))
         return true;
-    reply_errorf(req, -EPERM,
-                 "only the owner of this daemon, root and members of the group rind "
-                 "may use it");
+    if (!client_is_member(req))
+        reply_errorf(req, -EPERM,
+                     "only the owner of this daemon, root and members of the group rind "
+                     "may use it");
+    else if (rights_need(native_of(req)->rights, req->route) == NEED_DAEMON)
+        reply_errorf(req, -EPERM, "only the owner of this daemon and root may use %s", req->path);
+    else
+        return true;
     return false;
+}
+
+enum right api_right(const struct http_request *req)
+{
+    return need_right(rights_need(native_of(req)->rights, req->route));
 }
 
 int api_check_labels(const json_t *body, struct err *err)
@@ -93,7 +112,7 @@ static int caller_check_handlers(const struct caller *c, const struct sandbox *s
     if (!any || !c->limited || caller_made(c, s))
         return 0;
     return err_set(err, -EPERM,
-                   "sandbox %s: handlers of egress are reached with the rights of who made it",
+                   "sandbox %s: handlers of egress are reached with the rights of its maker",
                    sandbox_name(s));
 }
 
@@ -105,45 +124,35 @@ int api_check_handlers(struct http_request *req, const struct sandbox *s,
     return caller_check_handlers(&c, s, rules, err);
 }
 
-/* Checks this spec alone, not the sandboxes whose network it shares. */
-static int caller_check_one_spec(const struct native *native, const struct caller *c,
-                                 const struct spec *spec, struct err *err)
-{
-    int r = client_check_spec(native->config.clients, spec, err);
-    const char *name;
-
-    for (size_t i = 0; r == 0 && (name = spec_net(spec, i, NULL)) != NULL; i++) {
-        const struct network_entry *n = network_find(native->config.supervisor, name);
-
-        if (n != NULL && !network_may_use(n, c))
-            return err_set(err, -EPERM, "network: '%s' is another user's", name);
-    }
-    return r;
-}
-
 static int caller_check_spec(const struct native *native, const struct caller *c,
                              const struct spec *spec, struct err *err)
 {
     enum { DEPTH_MAX = 8 }; /* guards against sandboxes that share each other's network */
-    const struct sandbox *other;
+    const char *joined = spec->net_container;
+    struct sandbox *other = NULL;
     int r;
 
     if (!c->limited)
         return 0;
-    r = caller_check_one_spec(native, c, spec, err);
+    r = client_check_spec(native->config.clients, spec, err);
+    if (r == 0 && joined != NULL &&
+        (sandbox_find_for(native->config.supervisor, c, joined, &other, NULL) < 0 ||
+         sandbox_check_right(other, c, RIGHT_USE, NULL) < 0))
+        return 0; /* sandbox_create refuses it, in one place for both APIs */
     /* The sandbox whose network is shared may have been made by a user with more rights, and so
-     * on along the chain. */
-    for (int i = 0; r == 0 && spec->net_container != NULL; i++) {
-        other = sandbox_find(native->config.supervisor, spec->net_container);
-        if (other == NULL || sandbox_spec(other) == NULL || sandbox_spec(other) == spec)
+     * on along the chain. What is refused is named by what the caller has named. */
+    for (int i = 0; r == 0 && other != NULL && sandbox_spec(other) != spec; i++) {
+        if (sandbox_spec(other) == NULL)
             return 0; /* no network to share */
         if (i == DEPTH_MAX)
             return err_set(err, -EPERM, "network: it is shared by way of too many sandboxes");
-        spec = sandbox_spec(other);
-        r = caller_check_one_spec(native, c, spec, err);
+        r = client_check_spec(native->config.clients, sandbox_spec(other), err);
         if (r < 0)
-            return err_wrap(err, r, "network: sandbox %s", sandbox_name(other));
-        r = caller_check_handlers(c, other, spec->egress, err);
+            return err_wrap(err, r, "network: sandbox %s", joined);
+        r = caller_check_handlers(c, other, sandbox_spec(other)->egress, err);
+        other = sandbox_spec(other)->net_container != NULL
+                    ? sandbox_find_beside(other, sandbox_spec(other)->net_container)
+                    : NULL;
     }
     return r;
 }
@@ -155,12 +164,6 @@ int api_check_spec(struct http_request *req, const struct spec *spec, struct err
     return caller_check_spec(native_of(req), &c, spec, err);
 }
 
-/* The root file system `host` does not count: any user of the host may read what it shows. */
-static bool spec_shows_directories(const struct spec *s)
-{
-    return s->volume_count > 0 || (s->rootfs != NULL && !spec_shows_host(s));
-}
-
 int api_check_intact(const struct sandbox *s, struct err *err)
 {
     if (sandbox_spec(s) != NULL && sandbox_get_state(s) != SANDBOX_BROKEN)
@@ -168,50 +171,67 @@ int api_check_intact(const struct sandbox *s, struct err *err)
     return err_set(err, -EBUSY, "sandbox %s: its files cannot be read", sandbox_name(s));
 }
 
-/* The spec of a broken sandbox may be lost. Its creator is known if the spec was readable when
- * it broke; otherwise only the owner may use it. */
-int api_check_use(struct http_request *req, const struct sandbox *s, struct err *err)
+/*
+ * The maker may only use what the client policy allows now: it may have become narrower. A share is
+ * the maker's word that others may use what the sandbox has, its host directories included.
+ */
+static int caller_check_use(struct http_request *req, const struct caller *c,
+                            const struct sandbox *s, struct err *err)
 {
-    const struct caller c = native_caller(req);
     int r;
 
-    if (!c.limited)
+    if (!c->limited || !caller_made(c, s))
         return 0;
-    if (!caller_made(&c, s) && api_check_intact(s, err) < 0)
-        return err_set(err, -EPERM,
-                       "sandbox %s: its files cannot be read: only the owner may use it",
-                       sandbox_name(s));
-    r = caller_check_spec(native_of(req), &c, sandbox_spec(s), err);
-    if (r < 0)
-        return err_wrap(err, r, "sandbox %s", sandbox_name(s));
-    /* The sandbox's host directories were opened with its creator's rights, which the peer may
-     * not have. */
-    if (spec_shows_directories(sandbox_spec(s)) && !caller_made(&c, s))
-        return err_set(
-            err, -EPERM,
-            "sandbox %s: it shows directories of the host with the rights of who made it",
-            sandbox_name(s));
-    return caller_check_handlers(&c, s, sandbox_spec(s)->egress, err);
+    r = sandbox_spec(s) == NULL ? api_check_intact(s, err)
+                                : caller_check_spec(native_of(req), c, sandbox_spec(s), err);
+    return r < 0 ? err_wrap(err, r, "sandbox %s", sandbox_name(s)) : 0;
 }
 
-bool api_may_use(struct http_request *req, const struct sandbox *s)
+int api_check_sandbox(struct http_request *req, const struct sandbox *s, enum right need,
+                      struct err *err)
 {
-    return api_check_use(req, s, NULL) == 0;
+    const struct caller c = native_caller(req);
+    int r = sandbox_check_right(s, &c, need, err);
+
+    return r == 0 && need == RIGHT_USE ? caller_check_use(req, &c, s, err) : r;
+}
+
+bool api_may_see(struct http_request *req, const struct sandbox *s)
+{
+    const struct caller c = native_caller(req);
+
+    return sandbox_right(s, &c) >= RIGHT_SEE;
+}
+
+bool api_is_own(struct http_request *req, const struct sandbox *s)
+{
+    const struct caller c = native_caller(req);
+
+    return right_is_own(&c, sandbox_made_by(s));
+}
+
+int api_find_sandbox(struct http_request *req, const char *text, enum right need,
+                     struct sandbox **ret, struct err *err)
+{
+    const struct caller c = native_caller(req);
+    struct sandbox *s;
+    int r = sandbox_find_for(api_supervisor(req), &c, text, &s, err);
+
+    if (r == 0)
+        r = api_check_sandbox(req, s, need, err);
+    if (r == 0) {
+        lease_take(req, s, need);
+        *ret = s;
+    }
+    return r;
 }
 
 struct sandbox *api_sandbox(struct http_request *req)
 {
-    const char *id = http_param(req, "id");
     struct err err = ERR_NONE;
     struct sandbox *s;
 
-    if (sandbox_lookup(api_supervisor(req), id, &s, &err) < 0) {
-        reply_error(req, &err);
-        return NULL;
-    }
-    /* A client that may not create such a sandbox may not use one either: otherwise it would
-     * gain the sandbox's rights. */
-    if (api_check_use(req, s, &err) < 0) {
+    if (api_find_sandbox(req, http_param(req, "id"), api_right(req), &s, &err) < 0) {
         reply_error(req, &err);
         return NULL;
     }
@@ -251,10 +271,7 @@ void api_call_free(struct api_call *call)
 
 struct sandbox *api_call_sandbox(const struct api_call *call)
 {
-    struct sandbox *s = sandbox_find(call->sup, call->id);
-
-    /* another sandbox's name may equal the id of a removed one */
-    return s != NULL && strcmp(sandbox_id(s), call->id) == 0 ? s : NULL;
+    return sandbox_by_id(call->sup, call->id);
 }
 
 void api_call_fail(struct api_call *call, const struct err *err)

@@ -26,6 +26,7 @@
 #include "base/err.h"
 #include "http/server.h"
 #include "sandbox/caller.h"
+#include "sandbox/rights.h"
 
 struct egress_rules;
 struct jpair;
@@ -48,18 +49,27 @@ struct caller native_caller(struct http_request *req);
 int api_check_labels(const json_t *body, struct err *err);
 /* Checks a spec against the client policy. 0, or -EPERM with the field's name in err. */
 int api_check_spec(struct http_request *req, const struct spec *spec, struct err *err);
-/* Checks that the peer may use this sandbox, as if it created the sandbox. 0, or -EPERM with the
- * reason in err. */
-int api_check_use(struct http_request *req, const struct sandbox *s, struct err *err);
+/* Returns the right that the route of the request needs to the object that it names. */
+enum right api_right(const struct http_request *req);
+/* Checks that the peer has the right to this sandbox, and to use it also that the client policy
+ * still allows what its maker has asked for. 0, -EPERM, or -ENOENT if the peer does not see it. */
+int api_check_sandbox(struct http_request *req, const struct sandbox *s, enum right need,
+                      struct err *err);
+/* Finds a sandbox that the peer sees (sandbox_find_for) and has the right to. Borrowed. */
+int api_find_sandbox(struct http_request *req, const char *text, enum right need,
+                     struct sandbox **ret, struct err *err);
 /* Checks that the peer may use egress rules (may be NULL) in this sandbox. -EPERM if they name
  * unix sockets, which are connected with the creator's rights, and the peer is not the creator. */
 int api_check_handlers(struct http_request *req, const struct sandbox *s,
                        const struct egress_rules *rules, struct err *err);
 /* -EBUSY for a broken sandbox: its spec is unreliable. */
 int api_check_intact(const struct sandbox *s, struct err *err);
-bool api_may_use(struct http_request *req, const struct sandbox *s);
-/* Returns the sandbox named by {id} (id, prefix of an id, or name), if the
- * peer may use it. NULL: answered. Restarts the sandbox's inactivity timer. */
+/* True if the peer sees the sandbox: in lists, counts and events. */
+bool api_may_see(struct http_request *req, const struct sandbox *s);
+/* True if the sandbox is the peer's own: for what is done to all of its own (prune). */
+bool api_is_own(struct http_request *req, const struct sandbox *s);
+/* Returns the sandbox named by {id} (id, prefix of an id, or name), if the peer has the right that
+ * the route needs. NULL: answered. Restarts the sandbox's inactivity timer. */
 struct sandbox *api_sandbox(struct http_request *req);
 
 /* Decodes the query of a DELETE: ?force, or nothing. */

@@ -15,6 +15,7 @@
 #include "cli/text-table.h"
 #include "cli/url.h"
 #include "json/parse.h"
+#include "sys/users.h"
 
 enum { PORTS_MAX = 16 << 10 /* bytes of one sandbox's ports as text */ };
 
@@ -122,13 +123,42 @@ static void add_command(struct text_table *t, const json_t *s, bool whole)
     table_addf(t, "%.*s%s", (int)at, command, command[at] != '\0' ? "..." : "");
 }
 
+/* True if the sandboxes listed are not all of one user. */
+static bool any_owners(const json_t *list)
+{
+    json_t *s;
+    size_t i;
+
+    json_array_foreach(list, i, s)
+        if (!json_equal(json_object_get(s, "owner"),
+                        json_object_get(json_array_get(list, 0), "owner")))
+            return true;
+    return false;
+}
+
+static void add_owner(struct text_table *t, const json_t *s)
+{
+    const json_t *owner = json_object_get(s, "owner");
+    char name[HUMAN_MAX] = "";
+
+    if (json_is_integer(owner))
+        host_user_name((uid_t)json_integer_value(owner), name, sizeof(name));
+    if (name[0] == '\0' && json_is_integer(owner))
+        table_addf(t, "%lld", (long long)json_integer_value(owner));
+    else
+        table_add(t, name[0] != '\0' ? name : NULL);
+}
+
 /*
  * Columns are only added behind the others, as programs read the first ones by their number.
  */
 static int list_print_columns(const json_t *list, bool whole)
 {
-    static const char *const titles[] = {"ID",    "NAME",  "STATUS",  "CREATED", "RESTARTS",
-                                         "PORTS", "IMAGE", "COMMAND", NULL};
+    const bool owners = any_owners(list);
+    const char *const titles[] = {"ID",      "NAME",     "STATUS",
+                                  "CREATED", "RESTARTS", "PORTS",
+                                  "IMAGE",   "COMMAND",  owners ? "OWNER" : NULL,
+                                  NULL};
     auto_table struct text_table *t = table_new(titles);
     int64_t now = clock_wall_ms();
     char ago[HUMAN_MAX], status[STATUS_MAX];
@@ -150,6 +180,8 @@ static int list_print_columns(const json_t *list, bool whole)
         table_add(t, ports.len > 0 ? ports.data : NULL);
         table_add(t, json_string_value(json_object_get(s, "image")));
         add_command(t, s, whole);
+        if (owners)
+            add_owner(t, s);
     }
     return table_print(t, stdout);
 }

@@ -9,6 +9,7 @@
 #include "base/auto.h"
 #include "base/err.h"
 #include "cli/mount-option.h"
+#include "cli/share-names.h"
 #include "json/parse.h"
 #include "spec/json.h"
 #include "spec/spec.h"
@@ -70,6 +71,16 @@ SPEC_HANDLER(spec_set_restart);
 SPEC_HANDLER(spec_set_stop_signal);
 SPEC_HANDLER(spec_set_stop_timeout);
 SPEC_HANDLER(spec_set_inactivity);
+
+static int on_share(void *target, const struct opt *o, const char *text, struct err *err)
+{
+    const struct sandbox_args *args = target;
+    char id[SHARE_TEXT_MAX];
+    int r = share_resolve(text, id, err);
+
+    (void)o;
+    return r < 0 ? r : spec_add_share(args->spec, id, err);
+}
 
 /* Sets a bool of the spec; off: offset in struct spec. */
 static int spec_flag(void *target, const struct opt *o, const char *text, struct err *err)
@@ -185,6 +196,9 @@ const struct opt kept_options[] = {
     { .name = "label",   .letter = 'l', .arg = "KEY[=VALUE]", .set = on_spec_add_label,
       .flags = OPT_REPEAT,
       .help = "Put a label on the sandbox, for rind ls --label" },
+    { .name = "share", .arg = "USER|GROUP[:ro]", .set = on_share, .flags = OPT_REPEAT,
+      .help = "Let this user or group use the sandbox, all that it shows of the host included; with "
+              ":ro look at it, its logs and figures: no execs, files, environment or signals" },
     { .name = "restart", .arg = "POLICY", .set = on_spec_set_restart,
       .help = "When the main process has ended by itself, start it again: no (default), "
               "on-failure[:TIMES], always, or unless-stopped; not with --rm" },

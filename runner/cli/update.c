@@ -9,6 +9,7 @@
 #include "base/buf.h"
 #include "base/err.h"
 #include "cli/remote.h"
+#include "cli/share-names.h"
 #include "cli/url.h"
 #include "json/parse.h"
 #include "spec/json.h"
@@ -126,12 +127,35 @@ static int opt_label_remove(void *target, const struct opt *o, const char *text,
                : 0;
 }
 
+/* The shares given replace those before; none: there are none. */
+static int opt_share(void *target, const struct opt *o, const char *text, struct err *err)
+{
+    json_t *patch = ((struct update_args *)target)->patch;
+    json_t *list = json_object_get(patch, "share");
+    char id[SHARE_TEXT_MAX];
+    int r = strcmp(text, "none") == 0 ? 0 : share_resolve(text, id, err);
+
+    (void)o;
+    if (r < 0)
+        return r;
+    if (list == NULL && json_object_set_new(patch, "share", json_array()) == 0)
+        list = json_object_get(patch, "share");
+    if (list == NULL)
+        return err_errno(err, -ENOMEM, "update");
+    if (strcmp(text, "none") == 0)
+        return json_array_clear(list);
+    return json_array_append_new(list, json_string(id)) < 0 ? err_errno(err, -ENOMEM, "update") : 0;
+}
+
 /* clang-format off */
 static const struct opt update_options[] = {
     { .name = "label", .letter = 'l', .arg = "KEY[=VALUE]", .set = opt_label, .flags = OPT_REPEAT,
       .help = "Put a label on the sandbox, or change it" },
     { .name = "label-rm", .arg = "KEY", .set = opt_label_remove, .flags = OPT_REPEAT,
       .help = "Take a label away" },
+    { .name = "share", .arg = "USER|GROUP[:ro]", .set = opt_share, .flags = OPT_REPEAT,
+      .help = "Share it with these instead of those before; none: with no other user. Requests of "
+              "whoever may no longer are broken" },
     { .name = "restart", .arg = "POLICY", .set = on_restart,
       .help = "When the main process has ended by itself, start it again: no, "
               "on-failure[:TIMES], always, or unless-stopped" },
@@ -213,7 +237,7 @@ static int update_main(const struct verb *v, const struct globals *g, char **arg
 const struct verb verb_update = {
     .name = "update",
     .operands = "NAME...",
-    .summary = "Change labels, limits, time-outs and restarting of sandboxes",
+    .summary = "Change labels, shares, limits, time-outs and restarting of sandboxes",
     .details = details,
     .examples = examples,
     .groups = groups,

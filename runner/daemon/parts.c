@@ -29,17 +29,13 @@ static void image_let_go(struct sandbox *s)
 static int volumes_check(struct supervisor *sup, struct spec *spec, const struct caller *creator,
                          struct err *err)
 {
-    const struct caller c = {.uid = creator->uid, .limited = creator->limited, .fd = creator->fd};
-
-    return volumes_check_spec(sup, spec, &c, err);
+    return volumes_check_spec(sup, spec, creator, err);
 }
 
 static int networks_check(struct supervisor *sup, struct spec *spec, const struct caller *creator,
                           struct err *err)
 {
-    const struct caller m = {.uid = creator->uid, .limited = creator->limited};
-
-    return networks_check_spec(sup, spec, &m, err);
+    return networks_check_spec(sup, spec, creator, err);
 }
 
 static void health_main_runs(struct sandbox *s, struct exec *main, bool adopted)

@@ -543,6 +543,7 @@ static int daemon_open(struct daemon *d, struct serve *s, int sock, struct err *
     int r;
 
     config.policies = take(s->policies);
+    config.owner = native.owner;
     d->listen_fd = take_fd(&s->listen_fd);
     socket_path(d->listen_fd, d->socket);
     d->notify_fd = take_fd(&s->notify_fd);
@@ -569,6 +570,9 @@ static int daemon_open(struct daemon *d, struct serve *s, int sock, struct err *
     if (r < 0)
         return err_errno(err, r, "API");
     (void)docker_route_sets(&d->native, d->sets + native_route_sets(&d->native, d->sets));
+    r = native_bind_rights(&d->native, d->sets, err);
+    if (r < 0)
+        return r;
     r = http_server_new(&d->loop, &s->settings.http, d->sets, &d->server, err);
     if (r < 0)
         return r;

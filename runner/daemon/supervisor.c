@@ -37,14 +37,15 @@ static void supervisor_each_used(void *data, struct images *im)
         images_used(im, sb->spec);
 }
 
-static void on_image_event(void *data, const char *type, const char *id, const char *name)
+static void on_image_event(void *data, const char *type, const char *id, const char *name,
+                           int64_t owner)
 {
     struct supervisor *s = data;
     char detail[160];
 
     if (id[0] != '\0')
         (void)snprintf(detail, sizeof(detail), "{\"image\":\"%s\"}", id);
-    events_emit(s->events, type, "", name, -1, id[0] != '\0' ? detail : NULL);
+    events_emit(s->events, type, "", name, owner, id[0] != '\0' ? detail : NULL);
 }
 
 static int supervisor_open_images(struct supervisor *s, struct err *err)
@@ -87,6 +88,7 @@ int supervisor_new(const struct supervisor_config *config, struct supervisor **r
                              .on_taken_up = on_taken_up,
                              .policies = config->policies,
                              .limits = config->limits,
+                             .owner = config->owner,
                              .front = config->front,
                              .dir_fd = config->dir_fd,
                              .shim_fd = config->shim_fd,

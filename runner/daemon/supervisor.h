@@ -29,6 +29,7 @@ struct supervisor_config {
     const char *tree;              /* borrowed; see supervisor_tree */
     struct ready_policy *policies; /* taken */
     struct supervisor_limits limits;
+    uid_t owner;                      /* of the daemon: the maker of what it makes is not limited */
     const struct proxy_config *proxy; /* the gateway's; borrowed; NULL = the defaults */
     struct preview_front front;       /* where the gateway listens */
     void (*on_ready)(void *data);     /* every reattach is complete */

@@ -78,6 +78,19 @@ static void server_shut_down_conns(struct http_server *s, bool force)
         conn_shut_down(c, force);
 }
 
+void http_each_request(struct http_request *req, void (*fn)(struct http_request *req, void *data),
+                       void *data)
+{
+    for (struct http_conn *c = req->conn->server->conns; c != NULL; c = c->next)
+        if (c->req != NULL && c->req->dispatched && !c->req->ended)
+            fn(c->req, data);
+}
+
+void http_break(struct http_request *req)
+{
+    conn_break(req->conn);
+}
+
 static void on_server_grace(uv_timer_t *t)
 {
     server_shut_down_conns(t->data, true);

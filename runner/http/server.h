@@ -145,6 +145,10 @@ struct http_request {
                               * returned true */
     http_event_fn *on_gone;  /* see above; set before the handler returns to the loop */
 
+    /* For lease.c: the object that the request is answered for, and the right to it. */
+    char lease[24];
+    unsigned lease_right;
+
     /* For the server's own use. */
     struct http_conn *conn;      /* never NULL */
     size_t size;                 /* of the allocation; counted in the connection's budget */
@@ -174,6 +178,12 @@ bool http_client_left(const struct http_request *req);
 /* Returns the connection's fd, as proof of the peer's identity; borrowed, -1 if gone. */
 int http_peer_fd(const struct http_request *req);
 uv_loop_t *http_loop(const struct http_request *req);
+/* Calls fn for each request of this server whose handler owes its end, req included. fn must end
+ * none. */
+void http_each_request(struct http_request *req, void (*fn)(struct http_request *req, void *data),
+                       void *data);
+/* Breaks the connection from outside its handler, which sees a client that is gone. */
+void http_break(struct http_request *req);
 
 /* ---- replies ---- */
 

@@ -27,6 +27,8 @@
 #define PARENT_KEY  "dev.rind.image.parent"
 #define LOADED_KEY  "dev.rind.image.loaded"
 #define CHAINED_KEY "dev.rind.layers.ofParents"
+#define OWNER_KEY   "dev.rind.image.owner"
+#define PRIVATE_KEY "dev.rind.image.private"
 
 enum { INDEX_MAX = 64 << 20, ENTRIES_MAX = 1 << 20, CHAINED_MAX = IMAGE_LAYERS_MAX + 1 };
 
@@ -37,6 +39,8 @@ struct index_entry {
     char id[DIGEST_LEN + 1], parent[DIGEST_LEN + 1]; /* parent "" = none */
     char chained[CHAINED_MAX];                       /* '1' for each layer with of_parents */
     int64_t loaded_ms;
+    int64_t owner; /* uid; -1 = the daemon's */
+    bool private;  /* with owner -1: not common to all users */
 };
 
 struct index {
@@ -71,7 +75,7 @@ static void copy_text(json_t *object, const char *key, char *ret, size_t size)
 static int decode_entry(json_t *object, struct index_entry *e)
 {
     json_t *about = json_object_get(object, "annotations");
-    char loaded[32];
+    char loaded[32], owner[32];
 
     copy_text(object, "digest", e->manifest, sizeof(e->manifest));
     copy_text(object, "mediaType", e->media_type, sizeof(e->media_type));
@@ -82,6 +86,9 @@ static int decode_entry(json_t *object, struct index_entry *e)
     copy_text(about, CHAINED_KEY, e->chained, sizeof(e->chained));
     copy_text(about, LOADED_KEY, loaded, sizeof(loaded));
     e->loaded_ms = strtoll(loaded, NULL, 10);
+    copy_text(about, OWNER_KEY, owner, sizeof(owner));
+    e->owner = owner[0] >= '0' && owner[0] <= '9' ? strtoll(owner, NULL, 10) : -1;
+    e->private = json_object_get(about, PRIVATE_KEY) != NULL;
     return digest_ok(e->manifest) && digest_ok(e->id) ? 0 : -EUCLEAN;
 }
 
@@ -127,7 +134,7 @@ static int index_read_alone(struct image_store *s, struct index *ret, struct err
 static json_t *encode_entry(const struct index_entry *e)
 {
     json_t *about = json_object();
-    char loaded[32];
+    char loaded[32], owner[32];
 
     (void)snprintf(loaded, sizeof(loaded), "%" PRId64, e->loaded_ms);
     (void)json_object_set_new(about, ID_KEY, json_string(e->id));
@@ -138,6 +145,11 @@ static json_t *encode_entry(const struct index_entry *e)
         (void)json_object_set_new(about, PARENT_KEY, json_string(e->parent));
     if (strchr(e->chained, '1') != NULL)
         (void)json_object_set_new(about, CHAINED_KEY, json_string(e->chained));
+    (void)snprintf(owner, sizeof(owner), "%" PRId64, e->owner);
+    if (e->owner >= 0)
+        (void)json_object_set_new(about, OWNER_KEY, json_string(owner));
+    if (e->private)
+        (void)json_object_set_new(about, PRIVATE_KEY, json_string("true"));
     return json_pack("{s:s, s:s, s:I, s:o}", "mediaType", e->media_type, "digest", e->manifest,
                      "size", (json_int_t)e->size, "annotations", about);
 }
@@ -180,49 +192,93 @@ static void index_drop(struct index *x, size_t i)
     x->count--;
 }
 
-/* ---- lookup ---- */
+/* ---- users ---- */
 
-/* Finds the entry of a reference; -ENOENT, -ENOTUNIQ. */
-static ssize_t find_name(const struct index *x, const struct reference *r)
+static bool entry_is_own(const struct index_entry *e, const struct image_view *v)
 {
-    char whole[REFERENCE_MAX + 1];
-    size_t len = strlen(r->name);
-
-    if (r->digest[0] == '\0') {
-        reference_format(r, whole);
-        for (size_t i = 0; i < x->count; i++)
-            if (strcmp(x->entries[i].name, whole) == 0)
-                return (ssize_t)i;
-        return -ENOENT;
-    }
-    for (size_t i = 0; i < x->count; i++)
-        if (strcmp(x->entries[i].manifest, r->digest) == 0 &&
-            strncmp(x->entries[i].name, r->name, len) == 0 &&
-            (x->entries[i].name[len] == ':' || x->entries[i].name[len] == '@' ||
-             x->entries[i].name[len] == '\0'))
-            return (ssize_t)i;
-    return -ENOENT;
+    return e->owner == (v->all ? -1 : v->uid);
 }
 
-static ssize_t find_id(const struct index *x, const char *hex)
+static bool entry_is_seen(const struct index_entry *e, const struct image_view *v)
 {
+    return v->all || entry_is_own(e, v) || (e->owner < 0 && !e->private);
+}
+
+/* How early an entry is found: the user's own, the daemon's, then (for root) other users'. */
+enum { RANKS = 3, RANK_NONE = RANKS };
+
+static int entry_rank(const struct index_entry *e, const struct image_view *v)
+{
+    if (!entry_is_seen(e, v))
+        return RANK_NONE;
+    return entry_is_own(e, v) ? 0 : e->owner < 0 ? 1 : 2;
+}
+
+/* ---- lookup ---- */
+
+static bool entry_has_name(const struct index_entry *e, const struct reference *r,
+                           const char *whole)
+{
+    const size_t len = strlen(r->name);
+
+    if (r->digest[0] == '\0')
+        return strcmp(e->name, whole) == 0;
+    return strcmp(e->manifest, r->digest) == 0 && strncmp(e->name, r->name, len) == 0 &&
+           (e->name[len] == ':' || e->name[len] == '@' || e->name[len] == '\0');
+}
+
+/*
+ * Finds the entry of a reference; -ENOENT, -ENOTUNIQ. Only root can find several of one rank: the
+ * same name of other users, of different images.
+ */
+static ssize_t find_name(const struct index *x, const struct image_view *v,
+                         const struct reference *r)
+{
+    char whole[REFERENCE_MAX + 1] = "";
+    int best = RANK_NONE;
+    ssize_t found = -ENOENT;
+
+    if (r->digest[0] == '\0')
+        reference_format(r, whole);
+    for (size_t i = 0; i < x->count; i++) {
+        int rank = entry_rank(&x->entries[i], v);
+
+        if (rank > best || rank == RANK_NONE || !entry_has_name(&x->entries[i], r, whole))
+            continue;
+        if (rank < best)
+            found = (ssize_t)i;
+        else if (r->digest[0] == '\0' && found >= 0 &&
+                 strcmp(x->entries[found].id, x->entries[i].id) != 0)
+            found = -ENOTUNIQ;
+        best = rank;
+    }
+    return found;
+}
+
+static ssize_t find_id(const struct index *x, const struct image_view *v, const char *hex)
+{
+    int best = RANK_NONE;
     ssize_t found = -ENOENT;
 
     for (size_t i = 0; i < x->count; i++) {
         const char *id = x->entries[i].id + strlen("sha256:");
+        int rank = entry_rank(&x->entries[i], v);
 
-        if (strncmp(id, hex, strlen(hex)) != 0)
+        if (rank == RANK_NONE || strncmp(id, hex, strlen(hex)) != 0)
             continue;
         if (found >= 0 && strcmp(x->entries[found].id, x->entries[i].id) != 0)
             return -ENOTUNIQ;
-        if (found < 0)
+        if (found < 0 || rank < best) {
             found = (ssize_t)i;
+            best = rank;
+        }
     }
     return found;
 }
 
 /* Finds the entry for a reference or an id. *ret_by_id: name was an id, or the prefix of one. */
-static ssize_t find_entry(const struct index *x, const char *name, bool *ret_by_id, struct err *err)
+static ssize_t find_entry(const struct index *x, const struct image_view *v, const char *name,
+                          bool *ret_by_id, struct err *err)
 {
     struct reference r;
     struct err why = ERR_NONE;
@@ -233,14 +289,15 @@ static ssize_t find_entry(const struct index *x, const char *name, bool *ret_by_
     *ret_by_id = false;
     if (n == 0) {
         reference_default_tag(&r);
-        at = find_name(x, &r);
+        at = find_name(x, v, &r);
     }
     if (at == -ENOENT && digest_prefix(name, 4, &hex)) {
         *ret_by_id = true;
-        at = find_id(x, hex);
+        at = find_id(x, v, hex);
     }
     if (at == -ENOTUNIQ)
-        return err_set(err, (int)at, "image '%.80s': several ids begin so; write more of it", name);
+        return err_set(err, (int)at, "image '%.80s': it is several images; write (more of) an id",
+                       name);
     if (at < 0 && hex == NULL && n < 0) {
         if (err != NULL)
             *err = why;
@@ -269,7 +326,16 @@ static int add_name(struct image *i, const char *name)
     return name[0] != '\0' && more[n] == NULL ? -ENOMEM : 0;
 }
 
-static int fill_in(struct image *i, const struct index *x, const struct index_entry *e)
+static bool has_name(const struct image *i, const char *name)
+{
+    for (char **n = i->names; n != NULL && *n != NULL; n++)
+        if (strcmp(*n, name) == 0)
+            return true;
+    return false;
+}
+
+static int fill_in(struct image *i, const struct index *x, const struct image_view *v,
+                   const struct index_entry *e)
 {
     int r = add_name(i, "");
 
@@ -281,12 +347,14 @@ static int fill_in(struct image *i, const struct index *x, const struct index_en
     for (size_t k = 0; k < i->layer_count; k++)
         i->layers[k].of_parents = strlen(e->chained) > k && e->chained[k] == '1';
     for (size_t k = 0; r == 0 && k < x->count; k++)
-        if (strcmp(x->entries[k].id, e->id) == 0 && x->entries[k].name[0] != '\0')
+        if (strcmp(x->entries[k].id, e->id) == 0 && x->entries[k].name[0] != '\0' &&
+            entry_is_seen(&x->entries[k], v) && !has_name(i, x->entries[k].name))
             r = add_name(i, x->entries[k].name);
     return r;
 }
 
-int image_store_find(struct image_store *s, const char *name, struct image **ret, struct err *err)
+int image_store_find(struct image_store *s, const struct image_view *view, const char *name,
+                     struct image **ret, struct err *err)
 {
     auto_index struct index x = INDEX_NONE;
     auto_ptr(image_free) struct image *i = NULL;
@@ -297,7 +365,7 @@ int image_store_find(struct image_store *s, const char *name, struct image **ret
     r = index_read(s, &x, err);
     if (r < 0)
         return r;
-    at = find_entry(&x, name, &by_id, err);
+    at = find_entry(&x, view, name, &by_id, err);
     if (at < 0)
         return (int)at;
     r = image_read(s, x.entries[at].manifest, &i, err);
@@ -305,7 +373,7 @@ int image_store_find(struct image_store *s, const char *name, struct image **ret
         r = err_set(err, -EUCLEAN, "its id is %s", i->id);
     if (r < 0)
         return err_wrap(err, r == -ENOENT ? -EUCLEAN : r, "image %.300s is damaged", name);
-    r = fill_in(i, &x, &x.entries[at]);
+    r = fill_in(i, &x, view, &x.entries[at]);
     if (r < 0)
         return err_errno(err, r, "image");
     *ret = take(i);
@@ -322,13 +390,13 @@ static int newest_first(const void *a, const void *b)
 }
 
 /*
- * True if an earlier entry has the same image. An image may have several manifests, if its layers
- * were compressed differently.
+ * True if an earlier entry that the user sees has the same image. An image may have several
+ * manifests, if its layers were compressed differently.
  */
-static bool is_duplicate(const struct index *x, size_t at)
+static bool is_duplicate(const struct index *x, const struct image_view *v, size_t at)
 {
     for (size_t i = 0; i < at; i++)
-        if (strcmp(x->entries[i].id, x->entries[at].id) == 0)
+        if (entry_is_seen(&x->entries[i], v) && strcmp(x->entries[i].id, x->entries[at].id) == 0)
             return true;
     return false;
 }
@@ -347,7 +415,8 @@ static size_t image_shorten(struct image *i)
     return i->config != NULL ? image_config_shorten(i->config) : 0;
 }
 
-int image_store_list(struct image_store *s, struct image ***ret, size_t *ret_count, struct err *err)
+int image_store_list(struct image_store *s, const struct image_view *view, struct image ***ret,
+                     size_t *ret_count, struct err *err)
 {
     auto_index struct index x = INDEX_NONE;
     struct image **list;
@@ -361,11 +430,11 @@ int image_store_list(struct image_store *s, struct image ***ret, size_t *ret_cou
     for (size_t at = 0; r == 0 && at < x.count; at++) {
         struct image *i = NULL;
 
-        if (is_duplicate(&x, at))
+        if (!entry_is_seen(&x.entries[at], view) || is_duplicate(&x, view, at))
             continue;
         if (image_read(s, x.entries[at].manifest, &i, NULL) < 0)
             i = calloc(1, sizeof(*i)); /* damaged: listed all the same, so that it can be removed */
-        r = i != NULL ? fill_in(i, &x, &x.entries[at]) : -ENOMEM;
+        r = i != NULL ? fill_in(i, &x, view, &x.entries[at]) : -ENOMEM;
         if (i == NULL)
             continue;
         list[count++] = i;
@@ -389,47 +458,51 @@ int image_store_list(struct image_store *s, struct image ***ret, size_t *ret_cou
 
 /* ---- adding and naming ---- */
 
-static size_t count_images(const struct index *x)
+static size_t count_images(const struct index *x, const struct image_view *v)
 {
     size_t n = 0;
 
     for (size_t i = 0; i < x->count; i++)
-        n += !is_duplicate(x, i);
+        n += entry_is_seen(&x->entries[i], v) && !is_duplicate(x, v, i);
     return n;
 }
 
-/* Removes a name from the index; the image's last entry stays without a name. */
-static int index_take_name(struct index *x, const char *name)
+/* Removes a user's name from the index; the user's last entry of the image stays without a name. */
+static void index_take_name(struct index *x, int64_t owner, const char *name)
 {
     for (size_t i = 0; i < x->count; i++) {
         bool other = false;
 
-        if (strcmp(x->entries[i].name, name) != 0)
+        if (x->entries[i].owner != owner || strcmp(x->entries[i].name, name) != 0)
             continue;
         for (size_t k = 0; k < x->count; k++)
-            other |= k != i && strcmp(x->entries[k].id, x->entries[i].id) == 0;
+            other |= k != i && x->entries[k].owner == owner &&
+                     strcmp(x->entries[k].id, x->entries[i].id) == 0;
         if (other)
             index_drop(x, i);
         else
             x->entries[i].name[0] = '\0';
-        return 0;
+        return;
     }
-    return 0;
 }
 
-/* Gives the image of e a name, or adds it without one unless it exists. */
+/*
+ * Gives the image of e a name of e's owner, or adds it without one unless the owner has it. What
+ * the owner adds as common makes common what it had as private under no name.
+ */
 static int index_give_name(struct index *x, const struct index_entry *e, const char *name)
 {
     struct index_entry own = *e;
     size_t same = x->count;
 
     if (name[0] != '\0')
-        (void)index_take_name(x, name);
+        index_take_name(x, e->owner, name);
     for (size_t i = 0; i < x->count; i++)
-        if (strcmp(x->entries[i].id, e->id) == 0) {
+        if (x->entries[i].owner == e->owner && strcmp(x->entries[i].id, e->id) == 0) {
             same = i;
             if (x->entries[i].name[0] == '\0') { /* takes over the entry without a name */
                 (void)snprintf(x->entries[i].name, sizeof(x->entries[i].name), "%s", name);
+                x->entries[i].private = x->entries[i].private && e->private;
                 return 0;
             }
         }
@@ -450,8 +523,8 @@ static void entry_of(const struct image *i, struct index_entry *e)
         e->chained[k] = i->layers[k].of_parents ? '1' : '0';
 }
 
-int image_store_add(struct image_store *s, const struct image *image, char *const *names,
-                    unsigned max, struct err *err)
+int image_store_add(struct image_store *s, const struct image_view *view, const struct image *image,
+                    char *const *names, unsigned max, struct err *err)
 {
     auto_index struct index x = INDEX_NONE;
     struct index_entry e;
@@ -461,6 +534,8 @@ int image_store_add(struct image_store *s, const struct image *image, char *cons
     if (r < 0)
         return r;
     entry_of(image, &e);
+    e.owner = view->all ? -1 : view->uid;
+    e.private = view->all && view->private;
     /* The image may exist already, with layers that were unpacked differently. */
     for (size_t i = 0; i < x.count; i++)
         if (strcmp(x.entries[i].id, e.id) == 0) {
@@ -474,13 +549,13 @@ int image_store_add(struct image_store *s, const struct image *image, char *cons
         r = index_give_name(&x, &e, names[i]);
     if (r < 0)
         return err_errno(err, r, "images");
-    if (count_images(&x) > max)
+    if (count_images(&x, &IMAGE_VIEW_ALL) > max)
         return err_set(err, -EAGAIN, "limit maxImages: there are %u images already", max);
     return index_write(s, &x, err);
 }
 
-int image_store_tag(struct image_store *s, const char *name, const char *whole,
-                    char ret_id[DIGEST_LEN + 1], struct err *err)
+int image_store_tag(struct image_store *s, const struct image_view *view, const char *name,
+                    const char *whole, char ret_id[DIGEST_LEN + 1], struct err *err)
 {
     auto_index struct index x = INDEX_NONE;
     struct index_entry e;
@@ -491,11 +566,14 @@ int image_store_tag(struct image_store *s, const char *name, const char *whole,
     r = index_read_alone(s, &x, err);
     if (r < 0)
         return r;
-    at = find_entry(&x, name, &by_id, err);
+    at = find_entry(&x, view, name, &by_id, err);
     if (at < 0)
         return (int)at;
     e = x.entries[at];
     (void)memcpy(ret_id, e.id, sizeof(e.id));
+    /* The name is the caller's. Root makes nothing common by a name for what was not. */
+    e.private = view->all && (e.private || e.owner >= 0);
+    e.owner = view->all ? -1 : view->uid;
     r = index_give_name(&x, &e, whole);
     if (r < 0)
         return err_errno(err, r, "images");
@@ -527,40 +605,50 @@ static int append_text(char ***list, const char *text)
     return more[n] != NULL ? 0 : -ENOMEM;
 }
 
-static size_t names_of(const struct index *x, const char *id)
+static size_t names_of(const struct index *x, int64_t owner, const char *id)
 {
     size_t n = 0;
 
     for (size_t i = 0; i < x->count; i++)
-        n += strcmp(x->entries[i].id, id) == 0 && x->entries[i].name[0] != '\0';
+        n += x->entries[i].owner == owner && strcmp(x->entries[i].id, id) == 0 &&
+             x->entries[i].name[0] != '\0';
     return n;
 }
 
-/* Removes all entries of an image. */
-static int drop_image(struct index *x, const char *id, struct store_removal *ret)
+/* True if another user than the owner has the image, too. */
+static bool others_have(const struct index *x, int64_t owner, const char *id)
+{
+    for (size_t i = 0; i < x->count; i++)
+        if (x->entries[i].owner != owner && strcmp(x->entries[i].id, id) == 0)
+            return true;
+    return false;
+}
+
+/* Removes all entries of an image that the owner has, or with `all` of every user. */
+static int drop_image(struct index *x, int64_t owner, bool all, const char *id,
+                      const struct image_view *v, struct store_removal *ret)
 {
     char own[DIGEST_LEN + 1];
-    bool told = false;
+    bool left = false;
     int r = 0;
 
     (void)snprintf(own, sizeof(own), "%s", id); /* id may point into an entry that moves */
     for (size_t i = 0; r == 0 && i < x->count;) {
-        if (strcmp(x->entries[i].id, own) != 0) {
+        if (strcmp(x->entries[i].id, own) != 0 || (!all && x->entries[i].owner != owner)) {
+            left |= strcmp(x->entries[i].id, own) == 0 && entry_is_seen(&x->entries[i], v);
             i++;
             continue;
         }
         if (x->entries[i].name[0] != '\0')
             r = append_text(&ret->untagged, x->entries[i].name);
-        if (r == 0 && !told)
-            r = append_text(&ret->deleted, x->entries[i].id);
-        told = true;
         index_drop(x, i);
     }
-    return r;
+    /* To the user it is deleted when the user sees it no more, whatever others have. */
+    return r == 0 && !left ? append_text(&ret->deleted, own) : r;
 }
 
-int image_store_remove(struct image_store *s, const char *name, bool force,
-                       bool (*is_used)(void *data, const char *id), void *data,
+int image_store_remove(struct image_store *s, const struct image_view *view, const char *name,
+                       bool force, bool (*is_used)(void *data, const char *id), void *data,
                        struct store_removal *ret, struct err *err)
 {
     auto_index struct index x = INDEX_NONE;
@@ -573,11 +661,14 @@ int image_store_remove(struct image_store *s, const char *name, bool force,
     r = index_read_alone(s, &x, err);
     if (r < 0)
         return r;
-    at = find_entry(&x, name, &by_id, err);
+    at = find_entry(&x, view, name, &by_id, err);
     if (at < 0)
         return (int)at;
     e = x.entries[at];
-    names = names_of(&x, e.id);
+    if (!view->all && !entry_is_own(&e, view))
+        return err_set(err, -EPERM,
+                       "image %.300s: it is the daemon's; only its owner and root remove it", name);
+    names = names_of(&x, e.owner, e.id);
     if (!by_id && names > 1) { /* the image keeps its other names */
         r = append_text(&ret->untagged, e.name);
         index_drop(&x, (size_t)at);
@@ -585,32 +676,36 @@ int image_store_remove(struct image_store *s, const char *name, bool force,
         return err_set(err, -EBUSY,
                        "image %.300s has %zu names; remove those, or all of it with force", name,
                        names);
-    } else if (!force && is_used(data, e.id)) {
+    } else if (!force && !others_have(&x, e.owner, e.id) && is_used(data, e.id)) {
         return err_set(err, -EBUSY,
                        "image %.300s: a sandbox is made from it; remove that first, or the image "
                        "with force",
                        name);
     } else {
-        r = drop_image(&x, e.id, ret);
+        r = drop_image(&x, e.owner, view->all && by_id && force, e.id, view, ret);
     }
     return r < 0 ? err_errno(err, r, "images") : index_write(s, &x, err);
 }
 
-int image_store_prune(struct image_store *s, bool all, bool (*is_used)(void *data, const char *id),
-                      void *data, struct store_removal *ret, struct err *err)
+int image_store_prune(struct image_store *s, const struct image_view *view, bool all,
+                      bool (*is_used)(void *data, const char *id), void *data,
+                      struct store_removal *ret, struct err *err)
 {
     auto_index struct index x = INDEX_NONE;
     int r;
 
     r = index_read_alone(s, &x, err);
     for (size_t i = 0; r == 0 && i < x.count;) {
-        if ((!all && names_of(&x, x.entries[i].id) > 0) || is_used(data, x.entries[i].id))
+        const struct index_entry *e = &x.entries[i];
+
+        if (!entry_is_own(e, view) || (!all && names_of(&x, e->owner, e->id) > 0) ||
+            (!others_have(&x, e->owner, e->id) && is_used(data, e->id)))
             i++;
         else
-            r = drop_image(&x, x.entries[i].id, ret);
+            r = drop_image(&x, e->owner, false, e->id, view, ret);
         /*
-         * drop_image has removed all entries of the image, none of them before i; the entry now at
-         * i is checked next.
+         * drop_image has removed all entries of the owner's image, none of them before i; the entry
+         * now at i is checked next.
          */
     }
     return r < 0 ? err_wrap(err, r, "images") : index_write(s, &x, err);
@@ -668,7 +763,7 @@ static int add_image(struct image_store *s, const struct index *x, const struct 
     /* A damaged image's layers are unknown. Other errors may be temporary, and stop the removal. */
     if (r < 0)
         return r == -EBADMSG || r == -EINVAL || r == -ENOENT || r == -EUCLEAN ? 0 : r;
-    r = fill_in(i, x, e);
+    r = fill_in(i, x, &IMAGE_VIEW_ALL, e);
     for (size_t k = 0; r == 0 && k < i->layer_count; k++) {
         r = names_add(blobs, i->layers[k].blob + skip);
         if (r == 0)
@@ -741,8 +836,8 @@ static int add_bytes(void *arg, int dir_fd, const char *name)
     return 0;
 }
 
-int image_store_usage(struct image_store *s, int64_t *ret_bytes, uint64_t *ret_images,
-                      struct err *err)
+int image_store_usage(struct image_store *s, const struct image_view *view, int64_t *ret_bytes,
+                      uint64_t *ret_images, struct err *err)
 {
     auto_index struct index x = INDEX_NONE;
     int64_t bytes = 0;
@@ -756,6 +851,6 @@ int image_store_usage(struct image_store *s, int64_t *ret_bytes, uint64_t *ret_i
     if (r < 0)
         return r;
     *ret_bytes = bytes;
-    *ret_images = count_images(&x);
+    *ret_images = count_images(&x, view);
     return 0;
 }

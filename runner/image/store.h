@@ -129,27 +129,41 @@ int blob_read(struct image_store *s, const char *digest, size_t max, char **ret,
 /* ---- the index ---- */
 
 /*
+ * For whom an entry is looked up or changed. Each name belongs to the user that gave it, so several
+ * users may have the same one for different images: a user's own goes first, then the daemon's.
+ * Entries of the daemon (root and its owner; also those of an older index) are common to all users,
+ * unless they are private: images made of a sandbox's files. A user's entries are its own alone.
+ */
+struct image_view {
+    bool all;     /* root and the owner of the daemon: sees all entries, and makes the daemon's */
+    int64_t uid;  /* otherwise the user */
+    bool private; /* what is added is not common */
+};
+#define IMAGE_VIEW_ALL ((const struct image_view){.all = true, .uid = -1})
+
+/*
  * Finds an image by reference, id, or prefix of an id. -ENOENT, -ENOTUNIQ, -EINVAL; -EBADMSG,
  * -EUCLEAN: damaged.
  */
-int image_store_find(struct image_store *s, const char *name, struct image **ret, struct err *err);
+int image_store_find(struct image_store *s, const struct image_view *view, const char *name,
+                     struct image **ret, struct err *err);
 enum { IMAGE_LIST_LABELS_MAX = 64 << 20 }; /* bytes of the labels of all listed images */
 /*
  * Lists all images, newest first, with labels only and without layers. Damaged images have no
  * config. -E2BIG: more than IMAGE_LIST_LABELS_MAX.
  */
-int image_store_list(struct image_store *s, struct image ***ret, size_t *ret_count,
-                     struct err *err);
+int image_store_list(struct image_store *s, const struct image_view *view, struct image ***ret,
+                     size_t *ret_count, struct err *err);
 
 /*
  * Adds an image to the index; its blobs must exist. names: full references, NULL-terminated; other
- * images lose them. max: limit of images, -EAGAIN.
+ * images of the same user lose them. max: limit of images, -EAGAIN.
  */
-int image_store_add(struct image_store *s, const struct image *image, char *const *names,
-                    unsigned max, struct err *err);
+int image_store_add(struct image_store *s, const struct image_view *view, const struct image *image,
+                    char *const *names, unsigned max, struct err *err);
 /* Gives an image another name. name: as for image_store_find; whole: the new full reference. */
-int image_store_tag(struct image_store *s, const char *name, const char *whole,
-                    char ret_id[DIGEST_LEN + 1], struct err *err);
+int image_store_tag(struct image_store *s, const struct image_view *view, const char *name,
+                    const char *whole, char ret_id[DIGEST_LEN + 1], struct err *err);
 
 /* Result of a removal. */
 struct store_removal {
@@ -157,12 +171,17 @@ struct store_removal {
     char **deleted;  /* owned; ids */
 };
 void store_removal_done(struct store_removal *r);
-/* is_used: true if a sandbox uses the image with this id. Rules as for images_remove. */
-int image_store_remove(struct image_store *s, const char *name, bool force,
-                       bool (*is_used)(void *data, const char *id), void *data,
+/*
+ * is_used: true if a sandbox uses the image with this id. Rules as for images_remove. -EPERM: the
+ * user sees the image, but it is the daemon's.
+ */
+int image_store_remove(struct image_store *s, const struct image_view *view, const char *name,
+                       bool force, bool (*is_used)(void *data, const char *id), void *data,
                        struct store_removal *ret, struct err *err);
-int image_store_prune(struct image_store *s, bool all, bool (*is_used)(void *data, const char *id),
-                      void *data, struct store_removal *ret, struct err *err);
+/* Removes the user's own, root's prune the daemon's. */
+int image_store_prune(struct image_store *s, const struct image_view *view, bool all,
+                      bool (*is_used)(void *data, const char *id), void *data,
+                      struct store_removal *ret, struct err *err);
 
 /*
  * Removes blobs that no image refers to, and the remains in tmp/. *ret_layers: names of the layers
@@ -172,6 +191,6 @@ int image_store_prune(struct image_store *s, bool all, bool (*is_used)(void *dat
  */
 int image_store_collect(struct image_store *s, char ***ret_layers, int64_t *ret_bytes,
                         struct err *err);
-/* Size of all blobs on disk, in bytes; number of images. */
-int image_store_usage(struct image_store *s, int64_t *ret_bytes, uint64_t *ret_images,
-                      struct err *err);
+/* Size of all blobs on disk, in bytes; number of images that the user sees. */
+int image_store_usage(struct image_store *s, const struct image_view *view, int64_t *ret_bytes,
+                      uint64_t *ret_images, struct err *err);

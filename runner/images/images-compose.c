@@ -96,13 +96,15 @@ int images_blob_new(struct images *im, image_blob_cb cb, void *data, struct err 
 
 struct composing {
     struct images_job job;
+    struct image_view view;
     struct image_blob *layer;             /* owned; NULL = none */
     char *parent_name, *message, *author; /* owned, or NULL */
     char **changes;                       /* owned, NULL-terminated, or NULL */
     char name[REFERENCE_MAX + 1];         /* complete reference; "" = none */
-    struct image *parent;                 /* owned, or NULL */
-    struct image *image;                  /* owned */
-    char digest[DIGEST_LEN + 1];          /* digest of the layer's archive */
+    bool any_parent;
+    struct image *parent;        /* owned, or NULL */
+    struct image *image;         /* owned */
+    char digest[DIGEST_LEN + 1]; /* digest of the layer's archive */
     int64_t bytes;
     char tmp[BLOB_TMP_MAX];
     void (*on_progress)(void *data, const struct image_progress *p);
@@ -250,11 +252,11 @@ static int put_image(struct composing *c, struct image_store *s, struct err *err
     i->manifest_bytes = (int64_t)strlen(manifest);
     if (c->parent != NULL)
         (void)memcpy(i->parent, c->parent->id, sizeof(i->parent));
-    r = image_store_add(s, i, names, c->job.im->config.limits->images, err);
+    r = image_store_add(s, &c->view, i, names, c->job.im->config.limits->images, err);
     if (r < 0)
         return r;
     image_free(take(c->image));
-    return image_store_find(s, id, &c->image, err);
+    return image_store_find(s, &c->view, id, &c->image, err);
 }
 
 static int work_put(struct images_job *j)
@@ -269,7 +271,7 @@ static void after_put(struct images_job *j)
     struct composing *c = (struct composing *)(void *)j;
 
     if (j->r == 0)
-        images_emit(j->im, "image_load", c->image->id, c->name);
+        images_emit(j->im, &c->view, "image_load", c->image->id, c->name);
     compose_end(c, j->r, &j->err);
 }
 
@@ -339,7 +341,8 @@ static int work_prepare(struct images_job *j)
     int r = 0;
 
     if (c->parent_name != NULL)
-        r = image_store_find(j->im->store, c->parent_name, &c->parent, &j->err);
+        r = image_store_find(j->im->store, c->any_parent ? &IMAGE_VIEW_ALL : &c->view,
+                             c->parent_name, &c->parent, &j->err);
     if (r == 0 && c->layer != NULL) {
         r = digest_of_file(c->layer->file.fd, c->digest, &c->bytes);
         if (r < 0)
@@ -400,14 +403,16 @@ int image_changes_check(const char *const *changes, struct err *err)
     return r;
 }
 
-int images_compose(struct images *im, const struct image_compose *o, image_cb cb, void *data,
-                   struct err *err)
+int images_compose(struct images *im, const struct image_view *view, const struct image_compose *o,
+                   image_cb cb, void *data, struct err *err)
 {
     struct composing *c = calloc(1, sizeof(*c));
     int r;
 
     if (c == NULL)
         return err_errno(err, -ENOMEM, "image");
+    c->view = *view;
+    c->any_parent = o->any_parent;
     c->cb = cb;
     c->data = data;
     c->on_progress = o->on_progress;

@@ -20,8 +20,9 @@
 enum { INPUT_PAUSE = 1 << 20, INPUT_MAX = 8 << 20 };
 
 struct importing {
-    struct image_load base;  /* first member */
-    struct images *im;       /* counted reference */
+    struct image_load base; /* first member */
+    struct images *im;      /* counted reference */
+    struct image_view view;
     struct image_blob *blob; /* owned; NULL: not created yet, or handed to images_compose */
     char name[REFERENCE_MAX + 1], *message; /* message: owned */
     char **changes;                         /* owned */
@@ -123,7 +124,7 @@ static void import_compose(struct importing *m)
                               .layer = m->blob,
                               .on_progress = on_compose_progress};
     struct err err = ERR_NONE;
-    int r = images_compose(m->im, &c, on_image_composed, m, &err);
+    int r = images_compose(m->im, &m->view, &c, on_image_composed, m, &err);
 
     if (r < 0) {
         import_finish(m, r, &err);
@@ -263,7 +264,7 @@ static int copy_options(struct importing *m, const struct image_import *o, struc
     return o->name != NULL ? image_whole_name(o->name, m->name, err) : 0;
 }
 
-int images_import(struct images *im, const struct image_import *o,
+int images_import(struct images *im, const struct image_view *view, const struct image_import *o,
                   const struct image_load_events *events, void *data, struct image_load **ret,
                   struct err *err)
 {
@@ -276,6 +277,7 @@ int images_import(struct images *im, const struct image_import *o,
         return err_errno(err, -ENOMEM, "image");
     m->base.ops = &ops;
     m->im = im;
+    m->view = *view;
     m->events = events;
     m->data = data;
     m->pending.max = m->flying.max = INPUT_MAX;

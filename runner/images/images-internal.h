@@ -44,7 +44,9 @@ void images_release(struct images *im);
  */
 int images_send(struct images *im, const struct buf *request, launch_cb cb, void *data,
                 struct err *err);
-void images_emit(struct images *im, const char *type, const char *id, const char *name);
+/* view: of the client, whose image it is. */
+void images_emit(struct images *im, const struct image_view *view, const char *type, const char *id,
+                 const char *name);
 
 int image_names_add(struct image_names *n, const char *text); /* keeps it sorted */
 bool image_names_has(const struct image_names *n, const char *text);

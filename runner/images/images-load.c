@@ -29,6 +29,7 @@ struct image_loading {
     struct image_load base; /* first member */
     struct images_job job;
     struct images *im; /* counted reference */
+    struct image_view view;
     char name[REFERENCE_MAX +
               1];    /* complete reference; of the only image, instead of its own name; "" = none */
     int use_fd;      /* owned; while it is open, a sweep does not remove the new files */
@@ -202,7 +203,8 @@ static int work_add(struct images_job *j)
     struct image_loading *l = loading_of(j);
     struct archived *x = &l->list.images[l->at];
 
-    return image_store_add(j->im->store, x->image, x->names, j->im->config.limits->images, &j->err);
+    return image_store_add(j->im->store, &l->view, x->image, x->names, j->im->config.limits->images,
+                           &j->err);
 }
 
 static void after_add(struct images_job *j)
@@ -220,7 +222,7 @@ static void after_add(struct images_job *j)
     for (size_t i = 0; x->names[i] != NULL || i == 0; i++) {
         p.name = x->names[i] != NULL ? x->names[i] : "";
         load_progress(l, &p);
-        images_emit(l->im, "image_load", p.id, p.name);
+        images_emit(l->im, &l->view, "image_load", p.id, p.name);
         if (x->names[i] == NULL)
             break;
     }
@@ -580,8 +582,9 @@ int images_take_slot(struct images *im, struct err *err)
 static const struct image_load_ops load_ops = {
     .write = load_write, .end = load_end, .cancel = load_cancel};
 
-int images_load(struct images *im, const char *name, const struct image_load_events *events,
-                void *data, struct image_load **ret, struct err *err)
+int images_load(struct images *im, const struct image_view *view, const char *name,
+                const struct image_load_events *events, void *data, struct image_load **ret,
+                struct err *err)
 {
     struct image_loading *l = calloc(1, sizeof(*l));
     int r = 0;
@@ -590,6 +593,7 @@ int images_load(struct images *im, const char *name, const struct image_load_eve
         return err_errno(err, -ENOMEM, "image");
     l->base.ops = &load_ops;
     l->im = im;
+    l->view = *view;
     l->use_fd = l->worker_end = FD_NONE;
     l->taking = -1;
     l->events = events;

@@ -32,7 +32,8 @@ enum {
 struct image_save {
     struct images_job job;
     struct images *im; /* counted reference */
-    int use_fd;        /* owned */
+    struct image_view view;
+    int use_fd; /* owned */
     bool in_job, paused, cancelled, told;
     const struct image_save_events *events;
     void *data;
@@ -276,7 +277,7 @@ static int work_gather(struct images_job *j)
     for (char **name = s->names; r == 0 && *name != NULL; name++) {
         struct image *i = NULL;
 
-        r = image_store_find(j->im->store, *name, &i, &j->err);
+        r = image_store_find(j->im->store, &s->view, *name, &i, &j->err);
         if (r == 0 && (r = add_image(s, i, *name, index, archive)) < 0)
             (void)err_errno(&j->err, r, "image");
         image_free(i);
@@ -458,8 +459,9 @@ static void after_gather(struct images_job *j)
     save_job(s, work_piece, after_piece);
 }
 
-int images_save(struct images *im, const char *const *names, const struct image_save_events *events,
-                void *data, struct image_save **ret, struct err *err)
+int images_save(struct images *im, const struct image_view *view, const char *const *names,
+                const struct image_save_events *events, void *data, struct image_save **ret,
+                struct err *err)
 {
     struct image_save *s = save_new(im, events, data, err);
     size_t n = 0;
@@ -468,6 +470,7 @@ int images_save(struct images *im, const char *const *names, const struct image_
         return err->code;
     while (n < SAVE_NAMES_MAX && names[n] != NULL)
         n++;
+    s->view = *view;
     s->names = calloc(n + 1, sizeof(*s->names));
     for (size_t i = 0; s->names != NULL && i < n; i++)
         if ((s->names[i] = strdup(names[i])) == NULL) {
@@ -624,15 +627,16 @@ static void on_image_ready(void *data, int r, struct image *image, const struct 
         save_finish(s, r, &own);
 }
 
-int images_export(struct images *im, const char *name, const struct image_save_events *events,
-                  void *data, struct image_save **ret, struct err *err)
+int images_export(struct images *im, const struct image_view *view, const char *name,
+                  const struct image_save_events *events, void *data, struct image_save **ret,
+                  struct err *err)
 {
     struct image_save *s = save_new(im, events, data, err);
     int r;
 
     if (s == NULL)
         return err->code;
-    r = images_ready(im, name, on_image_ready, s, err);
+    r = images_ready(im, view, name, on_image_ready, s, err);
     if (r < 0) {
         s->told = true;
         save_free(s);

@@ -149,10 +149,11 @@ int images_send(struct images *im, const struct buf *request, launch_cb cb, void
     return launcher_client_send(im->config.launcher, request, cb, data, err);
 }
 
-void images_emit(struct images *im, const char *type, const char *id, const char *name)
+void images_emit(struct images *im, const struct image_view *view, const char *type, const char *id,
+                 const char *name)
 {
     if (im->config.on_event != NULL && !im->closing)
-        im->config.on_event(im->config.data, type, id, name);
+        im->config.on_event(im->config.data, type, id, name, view->all ? -1 : view->uid);
 }
 
 /* ---- jobs ---- */
@@ -193,6 +194,7 @@ void job_start(struct images *im, struct images_job *j, int (*work)(struct image
 
 struct image_search {
     struct images_job job;
+    struct image_view view;
     char *name;          /* owned */
     struct image *image; /* owned */
     struct image **list; /* owned */
@@ -203,11 +205,12 @@ struct image_search {
     void *data;
 };
 
-static struct image_search *finding_new(const char *name, void *data)
+static struct image_search *finding_new(const struct image_view *view, const char *name, void *data)
 {
     struct image_search *f = calloc(1, sizeof(*f));
 
     if (f != NULL) {
+        f->view = *view;
         f->data = data;
         f->name = strdup(name);
     }
@@ -230,7 +233,7 @@ static int work_find_image(struct images_job *j)
 {
     struct image_search *f = (struct image_search *)(void *)j;
 
-    return image_store_find(j->im->store, f->name, &f->image, &j->err);
+    return image_store_find(j->im->store, &f->view, f->name, &f->image, &j->err);
 }
 
 static void finding_finish(struct image_search *f, int r, const struct err *err)
@@ -277,10 +280,10 @@ static void after_find(struct images_job *j)
         finding_finish(f, r, &j->err);
 }
 
-static int find_image(struct images *im, const char *name, bool ready, image_cb cb, void *data,
-                      struct err *err)
+static int find_image(struct images *im, const struct image_view *view, const char *name,
+                      bool ready, image_cb cb, void *data, struct err *err)
 {
-    struct image_search *f = finding_new(name, data);
+    struct image_search *f = finding_new(view, name, data);
 
     if (f == NULL)
         return err_errno(err, -ENOMEM, "image");
@@ -290,21 +293,23 @@ static int find_image(struct images *im, const char *name, bool ready, image_cb 
     return 0;
 }
 
-int images_find(struct images *im, const char *name, image_cb cb, void *data, struct err *err)
+int images_find(struct images *im, const struct image_view *view, const char *name, image_cb cb,
+                void *data, struct err *err)
 {
-    return find_image(im, name, false, cb, data, err);
+    return find_image(im, view, name, false, cb, data, err);
 }
 
-int images_ready(struct images *im, const char *name, image_cb cb, void *data, struct err *err)
+int images_ready(struct images *im, const struct image_view *view, const char *name, image_cb cb,
+                 void *data, struct err *err)
 {
-    return find_image(im, name, true, cb, data, err);
+    return find_image(im, view, name, true, cb, data, err);
 }
 
 static int work_list(struct images_job *j)
 {
     struct image_search *f = (struct image_search *)(void *)j;
 
-    return image_store_list(j->im->store, &f->list, &f->count, &j->err);
+    return image_store_list(j->im->store, &f->view, &f->list, &f->count, &j->err);
 }
 
 static void after_list(struct images_job *j)
@@ -318,9 +323,10 @@ static void after_list(struct images_job *j)
     finding_free(f);
 }
 
-int images_list(struct images *im, image_list_cb cb, void *data, struct err *err)
+int images_list(struct images *im, const struct image_view *view, image_list_cb cb, void *data,
+                struct err *err)
 {
-    struct image_search *f = finding_new("", data);
+    struct image_search *f = finding_new(view, "", data);
 
     if (f == NULL)
         return err_errno(err, -ENOMEM, "images");
@@ -438,6 +444,7 @@ int images_list_layers(struct images *im, images_done_cb cb, void *data, struct 
 
 struct name_update {
     struct images_job job;
+    struct image_view view;
     char *name; /* owned */
     char whole[REFERENCE_MAX + 1], id[DIGEST_LEN + 1];
     images_done_cb cb;
@@ -448,7 +455,7 @@ static int work_tag(struct images_job *j)
 {
     struct name_update *n = (struct name_update *)(void *)j;
 
-    return image_store_tag(j->im->store, n->name, n->whole, n->id, &j->err);
+    return image_store_tag(j->im->store, &n->view, n->name, n->whole, n->id, &j->err);
 }
 
 static void after_tag(struct images_job *j)
@@ -456,7 +463,7 @@ static void after_tag(struct images_job *j)
     struct name_update *n = (struct name_update *)(void *)j;
 
     if (j->r == 0)
-        images_emit(j->im, "image_tag", n->id, n->whole);
+        images_emit(j->im, &n->view, "image_tag", n->id, n->whole);
     n->cb(n->data, j->r, &j->err);
     free(n->name);
     free(n);
@@ -476,8 +483,8 @@ int image_whole_name(const char *name, char ret[REFERENCE_MAX + 1], struct err *
     return 0;
 }
 
-int images_tag(struct images *im, const char *name, const char *new_name, images_done_cb cb,
-               void *data, struct err *err)
+int images_tag(struct images *im, const struct image_view *view, const char *name,
+               const char *new_name, images_done_cb cb, void *data, struct err *err)
 {
     struct name_update *n = calloc(1, sizeof(*n));
     int r;
@@ -491,6 +498,7 @@ int images_tag(struct images *im, const char *name, const char *new_name, images
         free(n);
         return r;
     }
+    n->view = *view;
     n->cb = cb;
     n->data = data;
     job_start(im, &n->job, work_tag, after_tag);
@@ -522,6 +530,7 @@ static void gather_used(struct images *im)
 
 struct image_removal {
     struct images_job job;
+    struct image_view view;
     char *name; /* owned; NULL = prune */
     bool force, all;
     bool owed;               /* some of it could not be removed; another sweep follows */
@@ -546,9 +555,9 @@ static int work_remove(struct images_job *j)
     int r = 0;
 
     if (rm->name != NULL)
-        r = image_store_remove(s, rm->name, rm->force, is_used, rm, &rm->done, &j->err);
+        r = image_store_remove(s, &rm->view, rm->name, rm->force, is_used, rm, &rm->done, &j->err);
     else if (rm->cb != NULL)
-        r = image_store_prune(s, rm->all, is_used, rm, &rm->done, &j->err);
+        r = image_store_prune(s, &rm->view, rm->all, is_used, rm, &rm->done, &j->err);
     if (r < 0)
         return r;
     rm->alone = image_store_collect(s, &rm->keep, &rm->bytes, &j->err);
@@ -590,9 +599,9 @@ static void finish_removal(struct image_removal *rm, int r, const struct err *er
     struct images *im = rm->job.im;
 
     for (size_t i = 0; r == 0 && removed.untagged[i] != NULL; i++)
-        images_emit(im, "image_untag", "", removed.untagged[i]);
+        images_emit(im, &rm->view, "image_untag", "", removed.untagged[i]);
     for (size_t i = 0; r == 0 && removed.deleted[i] != NULL; i++)
-        images_emit(im, "image_remove", removed.deleted[i], "");
+        images_emit(im, &rm->view, "image_remove", removed.deleted[i], "");
     if (rm->cb != NULL)
         rm->cb(rm->data, r, &removed, err);
     removing_free(rm);
@@ -703,25 +712,28 @@ static int start_removal(struct images *im, const char *name, struct image_remov
     return 0;
 }
 
-int images_remove(struct images *im, const char *name, bool force, images_removed_cb cb, void *data,
-                  struct err *err)
+int images_remove(struct images *im, const struct image_view *view, const char *name, bool force,
+                  images_removed_cb cb, void *data, struct err *err)
 {
     struct image_removal *rm = calloc(1, sizeof(*rm));
 
     if (rm == NULL)
         return err_errno(err, -ENOMEM, "image");
+    rm->view = *view;
     rm->force = force;
     rm->cb = cb;
     rm->data = data;
     return start_removal(im, name, rm, err);
 }
 
-int images_prune(struct images *im, bool all, images_removed_cb cb, void *data, struct err *err)
+int images_prune(struct images *im, const struct image_view *view, bool all, images_removed_cb cb,
+                 void *data, struct err *err)
 {
     struct image_removal *rm = calloc(1, sizeof(*rm));
 
     if (rm == NULL)
         return err_errno(err, -ENOMEM, "images");
+    rm->view = *view;
     rm->all = all;
     rm->cb = cb;
     rm->data = data;
@@ -750,6 +762,7 @@ void images_sandbox_gone(struct images *im)
 
 struct counting {
     struct images_job job;
+    struct image_view view;
     struct images_usage usage;
     images_usage_cb cb;
     void *data;
@@ -759,7 +772,8 @@ static int work_usage(struct images_job *j)
 {
     struct counting *c = (struct counting *)(void *)j;
 
-    return image_store_usage(j->im->store, &c->usage.blob_bytes, &c->usage.images, &j->err);
+    return image_store_usage(j->im->store, &c->view, &c->usage.blob_bytes, &c->usage.images,
+                             &j->err);
 }
 
 static void on_layer_sizes(void *data, int r, const struct launch_reply *reply, int fds[2],
@@ -802,12 +816,14 @@ static void after_usage(struct images_job *j)
     free(c);
 }
 
-int images_usage(struct images *im, images_usage_cb cb, void *data, struct err *err)
+int images_usage(struct images *im, const struct image_view *view, images_usage_cb cb, void *data,
+                 struct err *err)
 {
     struct counting *c = calloc(1, sizeof(*c));
 
     if (c == NULL)
         return err_errno(err, -ENOMEM, "images");
+    c->view = *view;
     c->cb = cb;
     c->data = data;
     job_start(im, &c->job, work_usage, after_usage);

@@ -32,6 +32,8 @@ struct supervisor_limits;
 
 enum { IMAGE_PREFIX_MIN = 4 };
 
+/* Most calls take the view of the client that asks (image/store.h): borrowed, and copied. */
+
 struct images_config {
     uv_loop_t *loop;                        /* borrowed */
     struct launcher_client *launcher;       /* borrowed: for workers and layers */
@@ -39,8 +41,9 @@ struct images_config {
     const struct supervisor_limits *limits; /* borrowed */
     /* Calls images_used with the spec of every sandbox. */
     void (*each_used)(void *data, struct images *im);
-    /* An event: "image_load", "image_tag", "image_untag", "image_remove". May be NULL. */
-    void (*on_event)(void *data, const char *type, const char *id, const char *name);
+    /* An event: "image_load", "image_tag", "image_untag", "image_remove". owner: uid whose image
+     * it is, -1 = the daemon's. May be NULL. */
+    void (*on_event)(void *data, const char *type, const char *id, const char *name, int64_t owner);
     void *data;
 };
 
@@ -65,16 +68,19 @@ typedef void (*image_cb)(void *data, int r, struct image *image, const struct er
 typedef void (*images_done_cb)(void *data, int r, const struct err *err);
 
 /* Finds an image. cb is called once, from the loop, unless this call fails. */
-int images_find(struct images *im, const char *name, image_cb cb, void *data, struct err *err);
+int images_find(struct images *im, const struct image_view *view, const char *name, image_cb cb,
+                void *data, struct err *err);
 /*
  * As images_find, for an image that a sandbox is about to start from. Missing layers (a crash of
  * the host may have lost some) are unpacked again from their blobs first.
  */
-int images_ready(struct images *im, const char *name, image_cb cb, void *data, struct err *err);
+int images_ready(struct images *im, const struct image_view *view, const char *name, image_cb cb,
+                 void *data, struct err *err);
 /* Newest first. The callee frees the list (image_list_free). Damaged images have config NULL. */
 typedef void (*image_list_cb)(void *data, int r, struct image **list, size_t count,
                               const struct err *err);
-int images_list(struct images *im, image_list_cb cb, void *data, struct err *err);
+int images_list(struct images *im, const struct image_view *view, image_list_cb cb, void *data,
+                struct err *err);
 
 /*
  * Fills what spec leaves unset from the image's configuration, by Docker's rules, and sets
@@ -89,8 +95,8 @@ int image_merge(const struct image *image, struct spec *spec, struct err *err);
  * Gives the image another name (complete or short; a missing tag is "latest"). An image that had
  * the name loses it.
  */
-int images_tag(struct images *im, const char *name, const char *new_name, images_done_cb cb,
-               void *data, struct err *err);
+int images_tag(struct images *im, const struct image_view *view, const char *name,
+               const char *new_name, images_done_cb cb, void *data, struct err *err);
 
 /* Result of a removal. Strings are valid during the call. */
 struct images_removed {
@@ -105,13 +111,14 @@ typedef void (*images_removed_cb)(void *data, int r, const struct images_removed
  * has at most one name, or with force. -EBUSY: a sandbox is made from it. With force the layers
  * alone stay until the last such sandbox is removed.
  */
-int images_remove(struct images *im, const char *name, bool force, images_removed_cb cb, void *data,
-                  struct err *err);
+int images_remove(struct images *im, const struct image_view *view, const char *name, bool force,
+                  images_removed_cb cb, void *data, struct err *err);
 /*
  * Removes unused images without a name, with `all` also those with names; then all unused blobs and
  * layers.
  */
-int images_prune(struct images *im, bool all, images_removed_cb cb, void *data, struct err *err);
+int images_prune(struct images *im, const struct image_view *view, bool all, images_removed_cb cb,
+                 void *data, struct err *err);
 /* Starts a sweep of unused blobs and layers, including incomplete ones of an earlier process. */
 void images_sweep_soon(struct images *im);
 /* Called when a sandbox has been removed: starts a sweep if sandboxes kept layers alive. */
@@ -125,7 +132,8 @@ struct images_usage {
 typedef void (*images_usage_cb)(void *data, int r, const struct images_usage *usage,
                                 const struct err *err);
 /* Computes the disk usage; cb is called once, from the loop, unless this call fails. */
-int images_usage(struct images *im, images_usage_cb cb, void *data, struct err *err);
+int images_usage(struct images *im, const struct image_view *view, images_usage_cb cb, void *data,
+                 struct err *err);
 
 /* ---- bytes in ---- */
 
@@ -154,8 +162,9 @@ struct image_load_events {
  * Loads a docker-archive (both forms), or an OCI layout as tar; plain, gzip or zstd. name: replaces
  * the name of the archive's only image, or NULL. -EAGAIN: limit maxImageLoads.
  */
-int images_load(struct images *im, const char *name, const struct image_load_events *events,
-                void *data, struct image_load **ret, struct err *err);
+int images_load(struct images *im, const struct image_view *view, const char *name,
+                const struct image_load_events *events, void *data, struct image_load **ret,
+                struct err *err);
 /*
  * Makes an image of one layer, the tar archive of a root file system. name: may be NULL. changes:
  * NULL-terminated, in the syntax of image_config_change; message: for the image's history; both may
@@ -165,9 +174,9 @@ struct image_import {
     const char *name, *message;
     const char *const *changes;
 };
-int images_import(struct images *im, const struct image_import *import,
-                  const struct image_load_events *events, void *data, struct image_load **ret,
-                  struct err *err);
+int images_import(struct images *im, const struct image_view *view,
+                  const struct image_import *import, const struct image_load_events *events,
+                  void *data, struct image_load **ret, struct err *err);
 /* Accepts all bytes; true = write no more until on_drain. Bytes after a failure are dropped. */
 bool image_load_write(struct image_load *l, const void *data, size_t len);
 /* Marks the end of the archive. */
@@ -187,11 +196,13 @@ struct image_save_events {
  * Writes one tar archive of images (NULL-terminated list of names), both OCI layout and
  * docker-archive.
  */
-int images_save(struct images *im, const char *const *names, const struct image_save_events *events,
-                void *data, struct image_save **ret, struct err *err);
+int images_save(struct images *im, const struct image_view *view, const char *const *names,
+                const struct image_save_events *events, void *data, struct image_save **ret,
+                struct err *err);
 /* Writes the image's file system, all layers applied, as one tar archive. */
-int images_export(struct images *im, const char *name, const struct image_save_events *events,
-                  void *data, struct image_save **ret, struct err *err);
+int images_export(struct images *im, const struct image_view *view, const char *name,
+                  const struct image_save_events *events, void *data, struct image_save **ret,
+                  struct err *err);
 /*
  * Writes a sandbox's file system in its present state as one tar archive. sandbox_id: the full id.
  * -EOPNOTSUPP: its root is a directory of the host.
@@ -230,7 +241,8 @@ struct image_compose {
     const char *parent, *name, *message, *author;
     const char *const *changes;
     struct image_blob *layer;
+    bool any_parent; /* of a sandbox, which has the image already, whoever sees it */
     void (*on_progress)(void *data, const struct image_progress *p);
 };
-int images_compose(struct images *im, const struct image_compose *c, image_cb cb, void *data,
-                   struct err *err);
+int images_compose(struct images *im, const struct image_view *view, const struct image_compose *c,
+                   image_cb cb, void *data, struct err *err);

@@ -25,6 +25,7 @@
 #include "spec/spec.h"
 
 struct snapshot {
+    struct image_view view;
     struct sandbox *s; /* a reference */
     struct images *im;
     image_cb cb;
@@ -74,9 +75,10 @@ static void compose(struct snapshot *p)
                                     .message = p->message,
                                     .author = p->author,
                                     .changes = (const char *const *)p->changes,
-                                    .layer = p->blob};
+                                    .layer = p->blob,
+                                    .any_parent = true};
     struct err err = ERR_NONE;
-    int r = images_compose(p->im, &c, on_composed, p, &err);
+    int r = images_compose(p->im, &p->view, &c, on_composed, p, &err);
 
     if (r < 0)
         finish(p, r, NULL, &err);
@@ -256,8 +258,8 @@ static int copy_options(struct snapshot *p, const struct snapshot_options *o)
     return p->changes != NULL ? 0 : -ENOMEM;
 }
 
-int sandbox_snapshot(struct sandbox *s, const struct snapshot_options *o, image_cb cb, void *data,
-                     struct err *err)
+int sandbox_snapshot(struct sandbox *s, const struct image_view *view,
+                     const struct snapshot_options *o, image_cb cb, void *data, struct err *err)
 {
     struct snapshot *p;
     int r = sandbox_check_readable(s, err);
@@ -275,6 +277,8 @@ int sandbox_snapshot(struct sandbox *s, const struct snapshot_options *o, image_
     sandbox_ref(s);
     *p = (struct snapshot){
         .s = s, .im = s->sup->images, .cb = cb, .data = data, .pause = !o->no_pause};
+    p->view = *view;
+    p->view.private = true; /* files of a sandbox are common to no other user */
     r = copy_options(p, o);
     if (r < 0)
         (void)err_errno(err, r, "snapshot");
@@ -285,7 +289,7 @@ int sandbox_snapshot(struct sandbox *s, const struct snapshot_options *o, image_
         if (r == 0)
             r = images_blob_new(p->im, on_blob, p, err);
     } else if (r == 0) {
-        r = images_find(p->im, s->spec->image_id, on_parent, p, err);
+        r = images_find(p->im, &IMAGE_VIEW_ALL, s->spec->image_id, on_parent, p, err);
     }
     if (r < 0)
         snapshot_free(p);

@@ -27,8 +27,8 @@ struct snapshot_options {
  * The callee of cb frees the image. -EBUSY: by state; -EOPNOTSUPP: the sandbox's root is a
  * directory of the host.
  */
-int sandbox_snapshot(struct sandbox *s, const struct snapshot_options *o, image_cb cb, void *data,
-                     struct err *err);
+int sandbox_snapshot(struct sandbox *s, const struct image_view *view,
+                     const struct snapshot_options *o, image_cb cb, void *data, struct err *err);
 
 /*
  * Makes a volume with the contents of `dir`, an absolute path inside. name: NULL = a random name.

@@ -285,10 +285,19 @@ struct sandbox *exposure_open(struct supervisor *sup, const struct preview *p)
      * long.
      */
     static const char nothing[PREVIEW_TOKEN_MAX + 1] = "----------------";
-    const struct exposure *e = NULL;
-    struct sandbox *s = sandbox_by_name(sup, p->name);
+    struct sandbox *s = sandbox_by_name(sup, p->name), *found = NULL;
 
-    if (s != NULL)
-        e = exposure_find(s, p->port);
-    return preview_token_same(e != NULL ? e->token : nothing, p->token) ? s : NULL;
+    /*
+     * Several users may have a sandbox of the name: the token says whose is meant. With the same
+     * token, chosen by one of them, it is the oldest: a later sandbox takes over no URL.
+     */
+    do {
+        const struct exposure *e = s != NULL ? exposure_find(s, p->port) : NULL;
+
+        if (preview_token_same(e != NULL ? e->token : nothing, p->token) &&
+            (found == NULL || (s != NULL && s->made.ms < found->made.ms)))
+            found = s;
+        s = s != NULL ? sandbox_next_of_name(s, p->name) : NULL;
+    } while (s != NULL);
+    return found;
 }

@@ -18,6 +18,7 @@
 #include "launch/request.h"
 #include "ports/gateway.h"
 #include "sandbox/launcher-client.h"
+#include "sandbox/rights.h"
 #include "sandbox/sandbox-internal.h"
 #include "sandbox/sandbox-request.h"
 #include "sandbox/shared.h"
@@ -180,7 +181,7 @@ static bool names_of_links(struct sandbox *s, const char *name, struct dns_local
 
         (void)snprintf(target, sizeof(target), "%.*s", (int)key, p);
         if (key + 1 + strlen(name) == n && strncasecmp(p + key + 1, name, strlen(name)) == 0) {
-            const struct sandbox *other = sandbox_find(s->sup, target);
+            const struct sandbox *other = sandbox_find_beside(s, target);
 
             if (other != NULL && sandbox_is_member(other) && shares_network(s, other))
                 ret->addresses[ret->count++] = other->net.place.sandbox4;

@@ -14,6 +14,7 @@
 #include "json/parse.h"
 #include "launch/volume.h"
 #include "sandbox/events.h"
+#include "sandbox/rights.h"
 #include "sandbox/sandbox-internal.h"
 #include "sandbox/services.h"
 #include "sandbox/shared.h"
@@ -161,9 +162,34 @@ char *const *network_labels(const struct network_entry *n)
     return n->record.labels != NULL ? n->record.labels : none;
 }
 
+bool network_is_own(const struct network_entry *n, const struct caller *who)
+{
+    return right_is_own(who, n->record.creator);
+}
+
 bool network_may_use(const struct network_entry *n, const struct caller *who)
 {
-    return !who->limited || n->record.creator == (int64_t)who->uid;
+    return right_to(who, n->record.creator, NULL) >= RIGHT_USE;
+}
+
+struct network_entry *network_find_for(struct supervisor *sup, const struct caller *who,
+                                       const char *name)
+{
+    struct network_entry *n = network_find(sup, name);
+
+    return n != NULL && network_may_use(n, who) ? n : NULL;
+}
+
+/*
+ * True if another user's sandbox names a network that no client has created: it is that user's as
+ * long as the sandbox exists, and root joins it no more by chance than another member does.
+ */
+static bool network_of_others(struct supervisor *sup, const char *name, const struct caller *who)
+{
+    for (const struct sandbox *s = sup->sandboxes; s != NULL; s = s->all.next)
+        if (s->spec != NULL && spec_has_net(s->spec, name) && !right_is_own(who, s->made.by))
+            return true;
+    return false;
 }
 
 unsigned network_users(struct supervisor *sup, const char *name, unsigned *ret_live)
@@ -191,8 +217,8 @@ int networks_check_spec(struct supervisor *sup, struct spec *spec, const struct 
 
     for (size_t i = 0; (name = spec_net(spec, i, NULL)) != NULL; i++) {
         e = network_find(sup, name);
-        if (e != NULL && !network_may_use(e, who))
-            return err_set(err, -EPERM, "network: '%s' is another user's", e->name);
+        if (e != NULL ? !network_may_use(e, who) : network_of_others(sup, name, who))
+            return err_set(err, -EEXIST, "network: the name '%s' is taken", name);
         if (e != NULL && e->internal)
             internal = e;
         else
@@ -258,7 +284,7 @@ static bool network_may_be_made(struct supervisor *sup, const char *name, const 
         return false;
     for (const struct sandbox *s = sup->sandboxes; s != NULL; s = s->all.next)
         if (s->spec != NULL && spec_has_net(s->spec, name) &&
-            (s->made.by != (int64_t)who->uid || !spec_is_dockers(s->spec)))
+            (!right_is_own(who, s->made.by) || !spec_is_dockers(s->spec)))
             return false;
     return true;
 }
@@ -270,6 +296,8 @@ int network_create(struct supervisor *sup, const struct network_params *params,
     int r = check_name(params->name, err);
 
     if (r == 0 && network_find(sup, params->name) != NULL)
+        r = err_set(err, -EEXIST, "network with name %s already exists", params->name);
+    else if (r == 0 && network_of_others(sup, params->name, who))
         r = err_set(err, -EEXIST, "network with name %s already exists", params->name);
     else if (r == 0 && !network_may_be_made(sup, params->name, who))
         r = err_set(err, -EEXIST,

@@ -44,6 +44,9 @@ int network_remove(struct network_entry *n, struct err *err);
 
 /* Lookup and iteration; NULL = none. The entry is borrowed. */
 struct network_entry *network_find(struct supervisor *sup, const char *name);
+/* As network_find, for a client: NULL also for a network that it may not see. */
+struct network_entry *network_find_for(struct supervisor *sup, const struct caller *who,
+                                       const char *name);
 struct network_entry *network_first(struct supervisor *sup);
 struct network_entry *network_next(struct network_entry *n);
 
@@ -53,6 +56,8 @@ int64_t network_created_ms(const struct network_entry *n);
 bool network_is_internal(const struct network_entry *n);
 /* "K=V", NULL-terminated; borrowed. */
 char *const *network_labels(const struct network_entry *n);
+/* True if it is one of the caller's own: for what is done to all of those (prune). */
+bool network_is_own(const struct network_entry *n, const struct caller *who);
 bool network_may_use(const struct network_entry *n, const struct caller *who);
 
 /*
@@ -61,7 +66,7 @@ bool network_may_use(const struct network_entry *n, const struct caller *who);
 unsigned network_users(struct supervisor *sup, const char *name, unsigned *ret_live);
 
 /*
- * Checks that a spec may use the networks it names. -EPERM: one belongs to another user; -EINVAL:
+ * Checks that a spec may use the networks it names. -EEXIST: another user has a name; -EINVAL:
  * the spec wants internet access, and all of them are internal. An unset internet setting becomes
  * "none" there.
  */

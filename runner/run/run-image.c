@@ -41,7 +41,7 @@ static int image_find(int tree_fd, const char *name, struct image **ret, int *re
     use = image_store_use(s, err);
     if (use < 0)
         return use;
-    r = image_store_find(s, name, ret, err);
+    r = image_store_find(s, &IMAGE_VIEW_ALL, name, ret, err);
     if (r == 0)
         *ret_use_fd = take_fd(&use);
     return r;

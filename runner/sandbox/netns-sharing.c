@@ -11,6 +11,7 @@
 #include "launch/launcher.h"
 #include "sandbox/conn-limit.h"
 #include "sandbox/net-failsafe.h"
+#include "sandbox/rights.h"
 #include "sandbox/sandbox-internal.h"
 #include "sandbox/sandbox-request.h"
 #include "sandbox/shared.h"
@@ -19,7 +20,7 @@ static struct sandbox *sandbox_net_peer(const struct sandbox *s)
 {
     if (s->spec == NULL || s->spec->net_container == NULL)
         return NULL;
-    return sandbox_find(s->sup, s->spec->net_container);
+    return sandbox_find_beside(s, s->spec->net_container);
 }
 
 /*
@@ -67,7 +68,8 @@ int sandbox_check_dependents(struct sandbox *s, struct err *err)
     return d == NULL ? 0
                      : err_set(err, -EBUSY,
                                "sandbox %s is in the network of %s: remove that first, or force",
-                               sandbox_name(d), sandbox_name(s));
+                               d->made.by == s->made.by ? sandbox_name(d) : "of another user",
+                               sandbox_name(s));
 }
 
 static bool end_dependents(struct supervisor *sup, const char *id, const struct sandbox *s)
@@ -126,8 +128,8 @@ int sandbox_find_join(const struct sandbox *s, struct network_join *ret, struct 
 
     if (s->spec->net_container == NULL)
         return 0;
-    other = sandbox_find(s->sup, s->spec->net_container);
-    if (other == NULL || other == s)
+    other = sandbox_find_beside(s, s->spec->net_container);
+    if (other == NULL || other == s || !sandbox_may_join(s, other))
         return err_set(err, -ENOENT, "network: no sandbox '%s' to share the network of",
                        s->spec->net_container);
     if (other->channel == NULL)

@@ -388,7 +388,7 @@ static void on_launch_list(void *data, int r, const struct launch_reply *reply, 
         file_read_fd(fds[0], LIST_MAX, &ids, &len, NULL) == 0) {
         for (const char *id = ids; id < ids + len; id += strlen(id) + 1)
             /* The crash came between the launcher's step and the supervisor's. */
-            if (launch_id_ok(id) && sandbox_find(sup, id) == NULL)
+            if (launch_id_ok(id) && sandbox_by_id(sup, id) == NULL)
                 orphans_add(sup, id, NULL);
     } else {
         log_warn("supervisor", "list of the launcher's sandboxes: %s",

@@ -16,12 +16,11 @@
 #include "sandbox/orphans.h"
 #include "sandbox/pidfd-wait.h"
 #include "sandbox/policies.h"
+#include "sandbox/rights.h"
 #include "sandbox/sandbox-internal.h"
 #include "sandbox/sandbox-parts.h"
 #include "sandbox/shared.h"
 #include "sandbox/store.h"
-
-enum { ID_PREFIX_MIN = 4 };
 
 /* ---- lists and indices ---- */
 
@@ -134,7 +133,7 @@ static int sandbox_make_id(struct supervisor *sup, char id[SANDBOX_ID_LEN + 1])
             return -EIO;
         for (size_t i = 0; i < sizeof(bytes); i++)
             (void)snprintf(id + i * 2, 3, "%02x", bytes[i]);
-    } while (sandbox_find(sup, id) != NULL);
+    } while (sandbox_by_id(sup, id) != NULL || sandbox_by_name(sup, id) != NULL);
     return 0;
 }
 
@@ -203,11 +202,8 @@ static int creation_check(struct supervisor *sup, const struct spec *spec,
     if (creator->limited && sandbox_count_of(sup, creator->uid) >= sup->limits.sandboxes_per_user)
         return err_set(err, -EUSERS, "limit maxSandboxesPerUser: you have %u sandboxes already",
                        sup->limits.sandboxes_per_user);
-    if (spec->name != NULL && sandbox_find(sup, spec->name) != NULL)
+    if (spec->name != NULL && sandbox_name_taken(sup, creator, spec->name, NULL))
         return err_set(err, -EEXIST, "name: '%s' is taken", spec->name);
-    if (spec->net_container != NULL && sandbox_find(sup, spec->net_container) == NULL)
-        return err_set(err, -ENOENT, "network: no sandbox '%s' to share the network of",
-                       spec->net_container);
     if (policies_find(sup->policies, spec->policy) == NULL)
         return err_set(err, -EINVAL, "policy: no policy '%s' is configured", spec->policy);
     if (spec->image != NULL && spec->image_id == NULL)
@@ -218,16 +214,30 @@ static int creation_check(struct supervisor *sup, const struct spec *spec,
 }
 
 /*
- * Replaces the name in net_container by an id. The client policy has allowed that very sandbox, and
- * the name may belong to another one at a later start.
+ * Finds the sandbox whose network is to be shared, which needs the right to use it. Replaces its
+ * name by its id where another user could have that name later: the creator's rights are to that
+ * very sandbox, and so is what the client policy has allowed.
  */
-static int spec_fix_network(struct supervisor *sup, struct spec *spec, struct err *err)
+static int spec_fix_network(struct supervisor *sup, struct spec *spec, const struct caller *creator,
+                            struct err *err)
 {
+    struct sandbox *other = NULL;
     char *id;
+    int r;
 
     if (spec->net_container == NULL)
         return 0;
-    id = strdup(sandbox_find(sup, spec->net_container)->id); /* creation_check has found it */
+    r = sandbox_find_for(sup, creator, spec->net_container, &other, err);
+    if (r == -ENOENT)
+        return err_set(err, r, "network: no sandbox '%s' to share the network of",
+                       spec->net_container);
+    if (r == 0)
+        r = sandbox_check_right(other, creator, RIGHT_USE, err);
+    if (r < 0)
+        return err_wrap(err, r, "network");
+    if (!creator->limited && other->made.by == (int64_t)creator->uid)
+        return 0;
+    id = strdup(other->id);
     if (id == NULL)
         return err_errno(err, -ENOMEM, "create");
     free(spec->net_container);
@@ -245,9 +255,9 @@ int sandbox_create(struct supervisor *sup, struct spec *spec, const struct calle
 
     r = creation_check(sup, spec, creator, start, err);
     if (r == 0)
+        r = spec_fix_network(sup, spec, creator, err);
+    if (r == 0)
         r = sandbox_parts_check_spec(sup, spec, creator, err);
-    if (r == 0 && creator->limited)
-        r = spec_fix_network(sup, spec, err);
     if (r == 0)
         r = sandbox_parts_complete_spec(sup, spec, err);
     if (r == 0)
@@ -291,13 +301,14 @@ int sandbox_create(struct supervisor *sup, struct spec *spec, const struct calle
 int sandbox_rename(struct sandbox *s, const char *name, struct err *err)
 {
     auto_free char *before = NULL;
-    const struct sandbox *other = sandbox_find(s->sup, name);
+    /* The name is its maker's, whichever client changes it. */
+    const struct caller maker = sandbox_maker(s);
     int r;
 
     if (s->state == SANDBOX_GONE || s->spec == NULL)
         return err_set(err, -EBUSY, "sandbox %s is %s", sandbox_name(s),
                        sandbox_state_name(s->state));
-    if (other != NULL && strcmp(sandbox_name(s), name) != 0)
+    if (strcmp(sandbox_name(s), name) != 0 && sandbox_name_taken(s->sup, &maker, name, s))
         return err_set(err, -EEXIST, "name: '%s' is taken", name);
     before = take(s->spec->name);
     r = spec_set_name(s->spec, name, err);
@@ -316,21 +327,6 @@ int sandbox_rename(struct sandbox *s, const char *name, struct err *err)
 
 /* ---- finding ---- */
 
-/* Returns the first sandbox whose id begins with the text, and counts all such sandboxes. */
-static struct sandbox *sandbox_find_prefix(struct supervisor *sup, const char *text, size_t len,
-                                           unsigned *ret_matches)
-{
-    struct sandbox *found = NULL;
-
-    for (struct sandbox *s = sup->sandboxes; s != NULL; s = s->all.next) {
-        if (strncmp(s->id, text, len) != 0)
-            continue;
-        if ((*ret_matches)++ == 0)
-            found = s;
-    }
-    return found;
-}
-
 struct sandbox *sandbox_by_id(struct supervisor *sup, const char *id)
 {
     for (struct sandbox *s = *index_bucket(sup->by_id, id); s != NULL; s = s->by_id.next)
@@ -347,47 +343,12 @@ struct sandbox *sandbox_by_name(struct supervisor *sup, const char *name)
     return NULL;
 }
 
-/* *ret_matches: the number of ids with this prefix, if no id or name is equal to the text. */
-static struct sandbox *sandbox_find_counted(struct supervisor *sup, const char *id_or_name,
-                                            unsigned *ret_matches)
+struct sandbox *sandbox_next_of_name(struct sandbox *s, const char *name)
 {
-    size_t len = strlen(id_or_name);
-    struct sandbox *s = sandbox_by_id(sup, id_or_name);
-
-    if (s == NULL)
-        s = sandbox_by_name(sup, id_or_name);
-    if (s != NULL)
-        return s;
-    if (len < ID_PREFIX_MIN || len >= SANDBOX_ID_LEN ||
-        strspn(id_or_name, "0123456789abcdef") != len)
-        return NULL;
-
-    struct sandbox *first = sandbox_find_prefix(sup, id_or_name, len, ret_matches);
-
-    return *ret_matches == 1 ? first : NULL;
-}
-
-struct sandbox *sandbox_find(struct supervisor *sup, const char *id_or_name)
-{
-    unsigned matches = 0;
-
-    return sandbox_find_counted(sup, id_or_name, &matches);
-}
-
-int sandbox_lookup(struct supervisor *sup, const char *id_or_name, struct sandbox **ret,
-                   struct err *err)
-{
-    unsigned matches = 0;
-    struct sandbox *s = sandbox_find_counted(sup, id_or_name, &matches);
-
-    if (s == NULL && matches > 1)
-        return err_set(err, -ENOTUNIQ, "sandbox '%.63s': %u ids begin so; write more of it",
-                       id_or_name, matches);
-    if (s == NULL)
-        return err_set(err, -ENOENT, "sandbox '%.63s': there is none of this name or id",
-                       id_or_name);
-    *ret = s;
-    return 0;
+    for (s = s->by_name.next; s != NULL; s = s->by_name.next)
+        if (strcmp(sandbox_name(s), name) == 0)
+            return s;
+    return NULL;
 }
 
 struct sandbox *sandbox_first(struct supervisor *sup)

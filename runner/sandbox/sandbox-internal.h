@@ -292,8 +292,9 @@ void sandbox_no_restart(struct sandbox *s);
 /* registry.c */
 void sandbox_forget(struct sandbox *s);
 /* Find a sandbox by its complete id, or by its name. */
-struct sandbox *sandbox_by_id(struct supervisor *sup, const char *id);
+/* The first of this name; several owners may have one each. */
 struct sandbox *sandbox_by_name(struct supervisor *sup, const char *name);
+struct sandbox *sandbox_next_of_name(struct sandbox *s, const char *name);
 struct sandbox *sandbox_alloc(struct supervisor *sup, const char *id, struct spec *spec);
 
 /* netns-sharing.c: sandboxes in the network of another. */

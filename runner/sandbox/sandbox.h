@@ -32,13 +32,10 @@ int sandbox_create(struct supervisor *sup, struct spec *spec, const struct calle
                    bool start, sandbox_cb cb, void *data, struct sandbox **ret, struct err *err);
 
 /*
- * Finds a sandbox by id, by a unique id prefix of at least four characters, or by name. Borrowed;
- * NULL: none.
+ * Finds a sandbox by its whole id, for code that has got it from the sandbox. Borrowed; NULL: none.
+ * What a client has written is looked up by sandbox_find_for (rights.h).
  */
-struct sandbox *sandbox_find(struct supervisor *sup, const char *id_or_name);
-/* As sandbox_find, with a reason: -ENOENT, or -ENOTUNIQ for a prefix of several ids. */
-int sandbox_lookup(struct supervisor *sup, const char *id_or_name, struct sandbox **ret,
-                   struct err *err);
+struct sandbox *sandbox_by_id(struct supervisor *sup, const char *id);
 /* Reference count, for callers that use a sandbox after it may have been removed. */
 void sandbox_ref(struct sandbox *s);
 void sandbox_unref(struct sandbox *s);

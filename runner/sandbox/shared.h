@@ -30,6 +30,7 @@ enum { SANDBOX_BUCKETS = 1024 }; /* size of each index; a power of two */
 
 struct supervisor {
     uv_loop_t *loop; /* borrowed */
+    uid_t owner;     /* of the daemon */
     struct launcher_client *launcher;
     struct events *events;
     struct store *store;

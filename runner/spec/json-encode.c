@@ -328,6 +328,19 @@ static void put_network(struct out *o, const struct spec *s)
     put_value(o, "network", object);
 }
 
+static json_t *encode_shares(const struct share_list *l)
+{
+    json_t *array = json_array();
+
+    for (size_t i = 0; i < l->count; i++) {
+        char text[SHARE_TEXT_MAX];
+
+        share_format(&l->list[i], text);
+        append_element(&array, json_string(text));
+    }
+    return array;
+}
+
 int spec_to_json(const struct spec *s, json_t **ret, struct err *err)
 {
     auto_ptr(json_decref) json_t *root = json_object();
@@ -356,6 +369,8 @@ int spec_to_json(const struct spec *s, json_t **ret, struct err *err)
         put_value(&o, "groups", encode_strings(s->groups));
     put_string(&o, "hostname", s->hostname);
     put_value(&o, "labels", encode_pairs(s->labels));
+    if (s->shares.count > 0)
+        put_value(&o, "share", encode_shares(&s->shares));
     put_value(&o, "limits", encode_limits(&s->limits, &s->resources));
     put_arrays(&o, s);
     put_network(&o, s);

@@ -589,6 +589,7 @@ static const struct list_key {
     {"extraHosts", spec_add_host, false},    {"capDrop", spec_add_cap_drop, false},
     {"groups", spec_add_group, true},        {"aliases", spec_add_net_alias, false},
     {"links", spec_add_net_link, false},     {"sysctls", spec_add_sysctl, false},
+    {"share", spec_add_share, false},
 };
 
 static int d_list(json_t *value, const struct jfield *field, void *dst, const struct jpath *path,
@@ -872,6 +873,7 @@ static const struct jfield spec_fields[] = {
     {.name = "user",       .decode = d_text,       .nullable = true},
     {.name = "hostname",   .decode = d_text,       .nullable = true},
     {.name = "labels",     .decode = d_labels,     .nullable = true},
+    {.name = "share",      .decode = d_list,       .nullable = true},
     {.name = "limits",     .decode = j_object,     .nullable = true, .fields = limit_fields},
     {.name = "ulimits",    .decode = d_elements,   .nullable = true},
     {.name = "volumes",    .decode = d_elements,   .nullable = true},

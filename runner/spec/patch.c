@@ -12,9 +12,9 @@
 #include "spec/json.h"
 #include "spec/spec.h"
 
-static const char *const keys[] = {
-    "labels",     "restart", "stopSignal", "stopTimeoutMs", "inactivityTimeoutMs",
-    "autoRemove", "limits"};
+static const char *const keys[] = {"labels",     "share",         "restart",
+                                   "stopSignal", "stopTimeoutMs", "inactivityTimeoutMs",
+                                   "autoRemove", "limits"};
 
 /* The others are a mount's or a file system's, which a sandbox has for its life. */
 static const char *const limit_keys[] = {"memory", "memorySwap", "memoryReservation", "cpus",
@@ -51,7 +51,7 @@ static int check_key(const char *key, struct err *err)
         if (strcmp(keys[i], key) == 0)
             return 0;
     return json_fail(err, -EINVAL, &here,
-                     "cannot be changed; labels, restart, stopSignal, stopTimeoutMs, "
+                     "cannot be changed; labels, share, restart, stopSignal, stopTimeoutMs, "
                      "inactivityTimeoutMs, autoRemove and limits can");
 }
 
@@ -137,10 +137,13 @@ int spec_patch(const struct spec *s, json_t *patch, struct spec **ret, struct er
 void spec_take_patched(struct spec *s, struct spec *from)
 {
     const struct resources resources = s->resources;
+    const struct share_list shares = s->shares;
     char **labels = s->labels;
 
     s->labels = from->labels;
     from->labels = labels;
+    s->shares = from->shares;
+    from->shares = shares;
     s->restart = from->restart;
     s->restart_max = from->restart_max;
     s->stop_signal = from->stop_signal;

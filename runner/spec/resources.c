@@ -11,8 +11,8 @@
 #include "spec/spec.h"
 
 enum {
-    SHARES_MIN = 2,
-    SHARES_MAX = 262144,
+    CPU_SHARES_MIN = 2,
+    CPU_SHARES_MAX = 262144,
     OOM_SCORE_MAX = 1000,
     CPUSET_MAX = 255,         /* bytes of a list */
     CPUSET_NUMBER_MAX = 8191, /* the kernel's largest NR_CPUS */
@@ -50,7 +50,8 @@ int spec_set_memory_reservation(struct spec *s, const char *text, struct err *er
 
 int spec_set_cpu_shares(struct spec *s, const char *text, struct err *err)
 {
-    return parse_number("cpu-shares", text, SHARES_MIN, SHARES_MAX, &s->resources.cpu_shares, err);
+    return parse_number("cpu-shares", text, CPU_SHARES_MIN, CPU_SHARES_MAX,
+                        &s->resources.cpu_shares, err);
 }
 
 int spec_set_oom_score(struct spec *s, const char *text, struct err *err)

@@ -60,6 +60,7 @@ void spec_free(struct spec *s)
     json_strings_free(s->env);
     json_strings_free(s->labels);
     env_index_free(s->env_index);
+    share_list_done(&s->shares);
     json_strings_free(s->entrypoint);
     json_strings_free(s->image_layers);
     json_strings_free(s->groups);

@@ -11,6 +11,7 @@
 
 #include "base/address.h"
 #include "policy/policy.h"
+#include "spec/share.h"
 
 struct err;
 
@@ -166,8 +167,9 @@ struct spec {
     bool has_stop_signal; /* the client has set it; false for an image's */
     struct health_check health;
     int64_t stop_timeout_ms;
-    int64_t inactivity_ms; /* LIMIT_UNSET = never stopped for inactivity */
-    bool auto_remove;      /* removed when the main process has ended */
+    int64_t inactivity_ms;    /* LIMIT_UNSET = never stopped for inactivity */
+    bool auto_remove;         /* removed when the main process has ended */
+    struct share_list shares; /* other users that may see or use it */
 
     /* Private members of env.c. */
     struct env_index *env_index; /* owned */
@@ -316,6 +318,8 @@ int spec_add_publish(struct spec *s, const char *text, struct err *err);
 /* Options of kept sandboxes (kept.c). */
 int spec_add_label(struct spec *s, const char *text, struct err *err); /* K=V, or K = empty */
 /* no, on-failure[:N], always, unless-stopped */
+/* "user:UID" or "group:GID", perhaps with ":ro". */
+int spec_add_share(struct spec *s, const char *text, struct err *err);
 int spec_set_restart(struct spec *s, const char *text, struct err *err);
 /* SIGTERM, TERM, 15, SIGRTMIN+3 */
 int spec_set_stop_signal(struct spec *s, const char *text, struct err *err);

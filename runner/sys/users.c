@@ -2,6 +2,7 @@
 
 #include <fcntl.h>
 #include <stdio.h>
+#include <string.h>
 
 #include "base/auto.h"
 #include "base/file.h"
@@ -31,6 +32,24 @@ bool host_group(const char *name, gid_t *ret)
         userdb_lookup_group(text, len, &spec, &gid) < 0)
         return false;
     *ret = gid;
+    return true;
+}
+
+bool host_user(const char *name, uid_t *ret)
+{
+    struct userdb_spec spec = {.user = ""};
+    auto_free char *text = NULL;
+    struct userdb_user user;
+    size_t len;
+
+    if (name[0] == '\0' || strspn(name, "0123456789") == strlen(name))
+        return false; /* userdb treats it as a number, which needs no line */
+    text = read_database("/etc/passwd", &len);
+    if (text == NULL ||
+        (size_t)snprintf(spec.user, sizeof(spec.user), "%s", name) >= sizeof(spec.user) ||
+        userdb_lookup_user(text, len, &spec, &user) < 0)
+        return false;
+    *ret = user.uid;
     return true;
 }
 

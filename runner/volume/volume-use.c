@@ -60,21 +60,21 @@ int volumes_check_spec(struct supervisor *sup, const struct spec *spec,
         const struct volume_entry *e =
             v->named && v->source != NULL ? volume_find(sup, v->source) : NULL;
 
-        const struct volume_entry *from = v->from != NULL ? volume_find(sup, v->from) : NULL;
+        const struct volume_entry *from =
+            v->from != NULL ? volume_find_for(sup, creator, v->from) : NULL;
 
         if (v->from != NULL && from == NULL)
             return err_set(err, -ENOENT, "volumes[%zu].from: there is no volume '%s'", i, v->from);
-        if (from != NULL && !volume_may_use(from, creator))
-            return err_set(err, -EPERM, "volumes[%zu].from: volume '%s' is another user's", i,
-                           v->from);
         if ((e != NULL && volume_options(e) != NULL) ||
             (from != NULL && volume_options(from) != NULL))
             return err_set(err, -EOPNOTSUPP,
                            "volumes[%zu].source: volume '%s' stands for a mount of Docker's API, "
                            "and is used by containers of that API",
                            i, e != NULL && volume_options(e) != NULL ? v->source : v->from);
+        /* Names of volumes are the daemon's, not each user's: that one is taken cannot be hidden.
+         */
         if (e != NULL && !volume_may_use(e, creator))
-            return err_set(err, -EPERM, "volumes[%zu].source: volume '%s' is another user's", i,
+            return err_set(err, -EEXIST, "volumes[%zu].source: volume '%s': the name is taken", i,
                            v->source);
     }
     return 0;

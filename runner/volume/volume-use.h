@@ -13,7 +13,8 @@ struct supervisor;
 
 /* Gives every volume of the spec without a source a random name. */
 int volumes_name_anonymous(struct spec *spec, struct err *err);
-/* Checks that the creator may use the existing volumes that the spec names: 0 or -EPERM. */
+/* Checks that the creator may use the existing volumes that the spec names: 0, or
+ * -EEXIST for another user's, which has the name. */
 int volumes_check_spec(struct supervisor *sup, const struct spec *spec,
                        const struct caller *creator, struct err *err);
 

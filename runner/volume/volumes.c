@@ -21,6 +21,7 @@
 #include "sandbox/events.h"
 #include "sandbox/launcher-client.h"
 #include "sandbox/pidfd-wait.h"
+#include "sandbox/rights.h"
 #include "sandbox/sandbox-internal.h"
 #include "sandbox/shared.h"
 #include "volume/volume-use.h"
@@ -205,7 +206,15 @@ bool volume_has_label(const struct volume_entry *v, const char *wanted)
 
 bool volume_may_use(const struct volume_entry *v, const struct caller *who)
 {
-    return !who->limited || v->record.creator == (int64_t)who->uid;
+    return right_to(who, v->record.creator, NULL) >= RIGHT_USE;
+}
+
+struct volume_entry *volume_find_for(struct supervisor *sup, const struct caller *who,
+                                     const char *name)
+{
+    struct volume_entry *v = volume_find(sup, name);
+
+    return v != NULL && volume_may_use(v, who) ? v : NULL;
 }
 
 /* ---- requests to the launcher ---- */
@@ -576,7 +585,7 @@ int volumes_want(struct supervisor *sup, const char *name, const char *owner,
         return volume_make(sup, &(struct volume_params){.name = name}, owner, creator, false, cb,
                            data, err);
     if (!volume_may_use(e, creator))
-        return err_set(err, -EPERM, "volume '%s' is another user's", name);
+        return err_set(err, -EEXIST, "volume '%s': the name is taken", name);
     if (e->state == VOLUME_REMOVING)
         return err_set(err, -EBUSY, "volume '%s' is being removed", name);
     if (e->state == VOLUME_MAKING)
@@ -644,7 +653,8 @@ int volume_remove(struct volume_entry *v, volume_cb cb, void *data, struct err *
                        v->state == VOLUME_MAKING ? "made" : "removed");
     if (users > 0)
         return err_set(err, -EBUSY, "volume '%s' is in use by sandbox %s%s", v->name,
-                       sandbox_name(s), users > 1 ? " and others" : "");
+                       s->made.by == v->record.creator ? sandbox_name(s) : "of another user",
+                       users > 1 ? " and others" : "");
     return begin_removal(v, false, cb, data, err);
 }
 
@@ -719,7 +729,7 @@ static bool prune_next(struct volumes_prune *p)
 static bool is_prunable(struct volume_entry *e, const struct caller *who, bool all,
                         char *const *labels)
 {
-    bool fits = e->state == VOLUME_READY && volume_may_use(e, who) &&
+    bool fits = e->state == VOLUME_READY && right_is_own(who, e->record.creator) &&
                 (all || volume_is_anonymous(e)) && volume_options(e) == NULL &&
                 volume_users(e, NULL) == 0;
 

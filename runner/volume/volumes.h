@@ -93,11 +93,15 @@ bool volume_has_label(const struct volume_entry *v, const char *wanted);
 /* True if this user may see, use and remove it: its creator, or a user without limits. */
 bool volume_may_use(const struct volume_entry *v, const struct caller *who);
 
+/* As volume_find, for a client: NULL also for a volume that it may not see. */
+struct volume_entry *volume_find_for(struct supervisor *sup, const struct caller *who,
+                                     const char *name);
+
 /* Removes a volume. -EBUSY: a sandbox's spec names it. cb's v is always NULL. */
 int volume_remove(struct volume_entry *v, volume_cb cb, void *data, struct err *err);
 
 /*
- * Removes the volumes that no sandbox names, that `who` may use and that pass all filters:
+ * Removes the volumes that no sandbox names, that are `who`'s own and that pass all filters:
  * anonymous ones, or with `all` every one without volume_options. Returns 1 if there are none; cb
  * is then not called. names: the removed ones, NULL-terminated, borrowed during the call. A failed
  * removal is logged and skipped; r of cb is 0.

@@ -53,8 +53,9 @@ static void lab_close(struct lab *lab)
 }
 
 /* An image with one layer of these bytes, in the store with these names. Returns its id. */
-static int put(struct image_store *s, const char *layer, const char *arch, char *const *names,
-               char ret_id[DIGEST_LEN + 1], struct err *err)
+static int put_for(struct image_store *s, const struct image_view *view, const char *layer,
+                   const char *arch, char *const *names, char ret_id[DIGEST_LEN + 1],
+                   struct err *err)
 {
     char blob[DIGEST_LEN + 1], config[512], manifest[1024];
     struct image *i = calloc(1, sizeof(*i));
@@ -83,10 +84,16 @@ static int put(struct image_store *s, const char *layer, const char *arch, char 
     if (r == 0)
         r = image_assemble(i, m, err);
     if (r == 0)
-        r = image_store_add(s, i, names, 100, err);
+        r = image_store_add(s, view, i, names, 100, err);
     manifest_free(m);
     image_free(i);
     return r;
+}
+
+static int put(struct image_store *s, const char *layer, const char *arch, char *const *names,
+               char ret_id[DIGEST_LEN + 1], struct err *err)
+{
+    return put_for(s, &IMAGE_VIEW_ALL, layer, arch, names, ret_id, err);
 }
 
 static char one[] = "docker.io/library/one:1", two[] = "docker.io/library/two:2";
@@ -116,7 +123,7 @@ TEST(an_image_is_found_by_all_its_names)
     for (size_t i = 0; i < sizeof(good) / sizeof(good[0]); i++) {
         struct image *image = NULL;
 
-        CHECK_INT(image_store_find(lab.store, good[i], &image, &err), 0);
+        CHECK_INT(image_store_find(lab.store, &IMAGE_VIEW_ALL, good[i], &image, &err), 0);
         if (image == NULL) {
             tap_fail("%s: %s", good[i], err.msg);
             continue;
@@ -127,9 +134,11 @@ TEST(an_image_is_found_by_all_its_names)
         CHECK_INT(image->layer_count, 1);
         image_free(image);
     }
-    CHECK_INT(image_store_find(lab.store, "one", &(struct image *){NULL}, &err), -ENOENT);
+    CHECK_INT(image_store_find(lab.store, &IMAGE_VIEW_ALL, "one", &(struct image *){NULL}, &err),
+              -ENOENT);
     CHECK_STR(err.msg, "no such image: one");
-    CHECK_INT(image_store_find(lab.store, "../one", &(struct image *){NULL}, &err), -EINVAL);
+    CHECK_INT(image_store_find(lab.store, &IMAGE_VIEW_ALL, "../one", &(struct image *){NULL}, &err),
+              -EINVAL);
     lab_close(&lab);
 }
 
@@ -148,12 +157,81 @@ TEST(damage_is_noticed_and_named)
     fd = open(path, O_WRONLY | O_CLOEXEC);
     CHECK(fd >= 0 && write(fd, "X", 1) == 1);
     (void)close(fd);
-    CHECK_INT(image_store_find(lab.store, "one:1", &image, &err), -EBADMSG);
+    CHECK_INT(image_store_find(lab.store, &IMAGE_VIEW_ALL, "one:1", &image, &err), -EBADMSG);
     CHECK(strstr(err.msg, id) != NULL && strstr(err.msg, "is damaged") != NULL);
-    CHECK_INT(image_store_list(lab.store, &list, &count, &err), 0);
+    CHECK_INT(image_store_list(lab.store, &IMAGE_VIEW_ALL, &list, &count, &err), 0);
     CHECK_INT(count, 1);
     CHECK(count == 1 && list[0]->config == NULL);
     image_list_free(list, count);
+    lab_close(&lab);
+}
+
+static int find_as(struct lab *lab, const struct image_view *view, const char *name,
+                   const char *want_id)
+{
+    struct image *image = NULL;
+    struct err err = ERR_NONE;
+    int r = image_store_find(lab->store, view, name, &image, &err);
+
+    if (r == 0)
+        CHECK_STR(image->id, want_id);
+    image_free(image);
+    return r;
+}
+
+TEST(each_user_has_names_of_its_own)
+{
+    const struct image_view mine = {.uid = 7}, theirs = {.uid = 8};
+    const struct image_view hidden = {.all = true, .uid = -1, .private = true};
+    struct lab lab = lab_open();
+    char a[DIGEST_LEN + 1], b[DIGEST_LEN + 1], c[DIGEST_LEN + 1], id[DIGEST_LEN + 1];
+    char by_digest[REFERENCE_MAX + 1], *const first[] = {one, NULL}, *const second[] = {two, NULL};
+    struct store_removal done = {.untagged = NULL};
+    struct image *image = NULL;
+    struct err err = ERR_NONE;
+
+    CHECK_INT(put(lab.store, "a", "amd64", first, a, &err), 0);
+    CHECK_INT(put_for(lab.store, &mine, "b", "amd64", first, b, &err), 0);
+    CHECK_INT(put_for(lab.store, &hidden, "c", "amd64", second, c, &err), 0);
+    /* The same name: one's own, else the daemon's. */
+    CHECK_INT(find_as(&lab, &mine, "one:1", b), 0);
+    CHECK_INT(find_as(&lab, &theirs, "one:1", a), 0);
+    CHECK_INT(find_as(&lab, &IMAGE_VIEW_ALL, "one:1", a), 0);
+    /* By no name, id, part of an id or digest of a manifest of another user's. */
+    CHECK_INT(image_store_find(lab.store, &mine, b, &image, &err), 0);
+    (void)snprintf(by_digest, sizeof(by_digest), "one@%s", image != NULL ? image->manifest : "");
+    image_free(image);
+    CHECK_INT(find_as(&lab, &mine, by_digest, b), 0);
+    CHECK_INT(find_as(&lab, &theirs, by_digest, b), -ENOENT);
+    CHECK_INT(find_as(&lab, &theirs, b, b), -ENOENT);
+    CHECK_INT(find_as(&lab, &theirs, b + 7, b), -ENOENT);
+    CHECK_INT(find_as(&lab, &IMAGE_VIEW_ALL, b, b), 0);
+    CHECK_INT(find_as(&lab, &theirs, "two:2", c), -ENOENT); /* a snapshot of root's */
+    CHECK_INT(find_as(&lab, &IMAGE_VIEW_ALL, "two:2", c), 0);
+    CHECK_INT(image_store_tag(lab.store, &theirs, b, two, id, &err), -ENOENT);
+    /* A name for what is common is the caller's; root's own for what is not stays so. */
+    CHECK_INT(image_store_tag(lab.store, &theirs, "one:1", two, id, &err), 0);
+    CHECK_INT(find_as(&lab, &theirs, "two:2", a), 0);
+    CHECK_INT(find_as(&lab, &mine, "two:2", a), -ENOENT);
+    CHECK_INT(image_store_tag(lab.store, &IMAGE_VIEW_ALL, b, "docker.io/library/three:3", id, &err),
+              0);
+    CHECK_INT(find_as(&lab, &theirs, "three:3", b), -ENOENT);
+    /* Removing: what is common is not a user's to remove, and what is its own leaves others'. */
+    CHECK_INT(image_store_remove(lab.store, &theirs, "one:1", true, nobody, NULL, &done, &err),
+              -EPERM);
+    CHECK_INT(image_store_remove(lab.store, &mine, "one:1", false, this_one, b, &done, &err), 0);
+    CHECK(done.deleted != NULL && strcmp(done.deleted[0], b) == 0);
+    store_removal_done(&done);
+    CHECK_INT(find_as(&lab, &mine, b, b), -ENOENT);
+    CHECK_INT(find_as(&lab, &IMAGE_VIEW_ALL, b, b), 0); /* root has named it */
+    CHECK_INT(image_store_prune(lab.store, &theirs, true, nobody, NULL, &done, &err), 0);
+    CHECK(done.untagged != NULL && strcmp(done.untagged[0], two) == 0 && done.untagged[1] == NULL);
+    CHECK(done.deleted == NULL); /* it is still there to see: the daemon's */
+    store_removal_done(&done);
+    CHECK_INT(find_as(&lab, &theirs, "one:1", a), 0);
+    /* Loaded once more by root it is common. */
+    CHECK_INT(put(lab.store, "c", "amd64", second, c, &err), 0);
+    CHECK_INT(find_as(&lab, &theirs, "two:2", c), 0);
     lab_close(&lab);
 }
 
@@ -168,25 +246,32 @@ TEST(names_move_and_images_stay)
 
     CHECK_INT(put(lab.store, "a", "amd64", first, a, &err), 0);
     CHECK_INT(put(lab.store, "b", "amd64", second, b, &err), 0);
-    CHECK_INT(image_store_tag(lab.store, "two:2", one, id, &err), 0);
+    CHECK_INT(image_store_tag(lab.store, &IMAGE_VIEW_ALL, "two:2", one, id, &err), 0);
     CHECK_STR(id, b);
-    CHECK_INT(image_store_find(lab.store, "one:1", &image, &err), 0);
+    CHECK_INT(image_store_find(lab.store, &IMAGE_VIEW_ALL, "one:1", &image, &err), 0);
     CHECK_STR(image != NULL ? image->id : "", b);
     image_free(image);
-    CHECK_INT(image_store_find(lab.store, a, &image, &err), 0); /* without a name now */
+    CHECK_INT(image_store_find(lab.store, &IMAGE_VIEW_ALL, a, &image, &err),
+              0); /* without a name now */
     CHECK(image != NULL && image->names[0] == NULL);
     image_free(image);
 
-    CHECK_INT(image_store_remove(lab.store, b, false, nobody, NULL, &done, &err), -EBUSY);
+    CHECK_INT(image_store_remove(lab.store, &IMAGE_VIEW_ALL, b, false, nobody, NULL, &done, &err),
+              -EBUSY);
     CHECK(strstr(err.msg, "has 2 names") != NULL);
-    CHECK_INT(image_store_remove(lab.store, "one:1", false, nobody, NULL, &done, &err), 0);
+    CHECK_INT(
+        image_store_remove(lab.store, &IMAGE_VIEW_ALL, "one:1", false, nobody, NULL, &done, &err),
+        0);
     CHECK(done.untagged != NULL && strcmp(done.untagged[0], one) == 0 && done.deleted == NULL);
     store_removal_done(&done);
-    CHECK_INT(image_store_remove(lab.store, "two:2", false, this_one, b, &done, &err), -EBUSY);
-    CHECK_INT(image_store_remove(lab.store, "two:2", true, this_one, b, &done, &err), 0);
+    CHECK_INT(
+        image_store_remove(lab.store, &IMAGE_VIEW_ALL, "two:2", false, this_one, b, &done, &err),
+        -EBUSY);
+    CHECK_INT(
+        image_store_remove(lab.store, &IMAGE_VIEW_ALL, "two:2", true, this_one, b, &done, &err), 0);
     CHECK(done.deleted != NULL && strcmp(done.deleted[0], b) == 0);
     store_removal_done(&done);
-    CHECK_INT(image_store_prune(lab.store, false, nobody, NULL, &done, &err), 0);
+    CHECK_INT(image_store_prune(lab.store, &IMAGE_VIEW_ALL, false, nobody, NULL, &done, &err), 0);
     CHECK(done.deleted != NULL && strcmp(done.deleted[0], a) == 0);
     store_removal_done(&done);
     lab_close(&lab);
@@ -204,7 +289,7 @@ TEST(two_manifests_of_one_image)
 
     CHECK_INT(put(lab.store, "a", "amd64", names, id, &err), 0);
     CHECK_INT(put(lab.store, "a", "amd64", names, id, &err), 0);
-    CHECK_INT(image_store_list(lab.store, &list, &count, &err), 0);
+    CHECK_INT(image_store_list(lab.store, &IMAGE_VIEW_ALL, &list, &count, &err), 0);
     CHECK_INT(count, 1);
     image_list_free(list, count);
     lab_close(&lab);
@@ -215,7 +300,7 @@ static size_t count_blobs(const struct lab *lab)
     int64_t bytes = 0;
     uint64_t images = 0;
 
-    (void)image_store_usage(lab->store, &bytes, &images, NULL);
+    (void)image_store_usage(lab->store, &IMAGE_VIEW_ALL, &bytes, &images, NULL);
     return (size_t)(bytes / 4096);
 }
 
@@ -308,7 +393,7 @@ TEST(concurrent_writers)
                 char name[64];
 
                 (void)snprintf(name, sizeof(name), "docker.io/library/n%d:%d", p, i);
-                if (image_store_tag(lab.store, id, name, other, NULL) < 0)
+                if (image_store_tag(lab.store, &IMAGE_VIEW_ALL, id, name, other, NULL) < 0)
                     _exit(1);
             }
             _exit(0);
@@ -319,7 +404,7 @@ TEST(concurrent_writers)
         (void)wait(&status);
         CHECK_INT(status, 0);
     }
-    CHECK_INT(image_store_find(lab.store, id, &image, &err), 0);
+    CHECK_INT(image_store_find(lab.store, &IMAGE_VIEW_ALL, id, &image, &err), 0);
     while (image != NULL && image->names[n] != NULL)
         n++;
     CHECK_INT(n, 81);

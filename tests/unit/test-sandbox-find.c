@@ -6,6 +6,7 @@
 #include <uv.h>
 
 #include "base/err.h"
+#include "sandbox/rights.h"
 #include "sandbox/sandbox-internal.h"
 #include "sandbox/shared.h"
 #include "spec/spec.h"
@@ -57,9 +58,8 @@ TEST(a_sandbox_is_found_by_name_or_id)
         struct sandbox *s = NULL;
         struct err err = ERR_NONE;
 
-        CHECK_INT(sandbox_lookup(&sup, rows[i].text, &s, &err), rows[i].code);
+        CHECK_INT(sandbox_find_for(&sup, NULL, rows[i].text, &s, &err), rows[i].code);
         CHECK(s == (rows[i].which < 0 ? NULL : all[rows[i].which]));
-        CHECK(sandbox_find(&sup, rows[i].text) == s);
         CHECK_STR(err.msg, rows[i].message != NULL ? rows[i].message : "");
     }
     for (size_t i = 0; i < 4; i++)

@@ -48,6 +48,9 @@ static const struct {
     {"{\"labels\":{\"a\":null,\"b\":\"x\",\"z\":null}}", "{\"labels\":{\"b\":\"x\"}}"},
     {"{\"labels\":null}", "{\"labels\":{}}"},
     {"{\"labels\":{}}", "{}"},
+    {"{\"share\":[\"user:7:ro\",\"group:8\"]}", "{\"share\":[\"user:7:ro\",\"group:8\"]}"},
+    {"{\"share\":[]}", "{}"},
+    {"{\"share\":null}", "{}"},
     {"{\"restart\":{\"policy\":\"on-failure\",\"maxRetries\":3}}", "{\"restart\":{\"policy\":\"on-failure\",\"maxRetries\":3}}"},
     {"{\"restart\":null}", "{\"restart\":{\"policy\":\"no\"}}"},
     {"{\"restart\":{\"policy\":\"no\"},\"autoRemove\":true}", "{\"restart\":{\"policy\":\"no\"},\"autoRemove\":true}"},
@@ -62,11 +65,14 @@ static const struct {
     int code;
     const char *msg;
 } refused[] = {
-    {"{\"env\":{}}", -EINVAL, "env: cannot be changed; labels, restart, stopSignal, stopTimeoutMs, inactivityTimeoutMs, autoRemove and limits can"},
-    {"{\"labels\":{\"a\":\"9\"},\"name\":\"x\"}", -EINVAL, "name: cannot be changed; labels, restart, stopSignal, stopTimeoutMs, inactivityTimeoutMs, autoRemove and limits can"},
-    {"{\"policy\":\"container\"}", -EINVAL, "policy: cannot be changed; labels, restart, stopSignal, stopTimeoutMs, inactivityTimeoutMs, autoRemove and limits can"},
-    {"{\"Labels\":{}}", -EINVAL, "Labels: cannot be changed; labels, restart, stopSignal, stopTimeoutMs, inactivityTimeoutMs, autoRemove and limits can"},
+    {"{\"env\":{}}", -EINVAL, "env: cannot be changed; labels, share, restart, stopSignal, stopTimeoutMs, inactivityTimeoutMs, autoRemove and limits can"},
+    {"{\"labels\":{\"a\":\"9\"},\"name\":\"x\"}", -EINVAL, "name: cannot be changed; labels, share, restart, stopSignal, stopTimeoutMs, inactivityTimeoutMs, autoRemove and limits can"},
+    {"{\"policy\":\"container\"}", -EINVAL, "policy: cannot be changed; labels, share, restart, stopSignal, stopTimeoutMs, inactivityTimeoutMs, autoRemove and limits can"},
+    {"{\"Labels\":{}}", -EINVAL, "Labels: cannot be changed; labels, share, restart, stopSignal, stopTimeoutMs, inactivityTimeoutMs, autoRemove and limits can"},
     {"{\"labels\":[]}", -EINVAL, "labels: must be an object of strings"},
+    {"{\"share\":\"user:1\"}", -EINVAL, "share: must be an array"},
+    {"{\"share\":[\"alice\"]}", -EINVAL, "share[0]: share \"alice\": must be user:UID or group:GID, perhaps with :ro"},
+    {"{\"share\":[1]}", -EINVAL, "share[0]: must be a string"},
     {"{\"labels\":{\"a\":1}}", -EINVAL, "labels.a: must be a string"},
     {"{\"labels\":{\"a b\":\"1\"}}", -EINVAL, NULL},
     {"{\"restart\":\"always\"}", -EINVAL, NULL},

@@ -26,8 +26,16 @@
 #include "sandbox/exec.h"
 #include "sandbox/paths.h"
 #include "sandbox/policies.h"
+#include "sandbox/rights.h"
 #include "sandbox/sandbox.h"
 #include "tap.h"
+
+static struct sandbox *named(struct supervisor *sup, const char *text)
+{
+    struct sandbox *s = NULL;
+
+    return sandbox_find_for(sup, NULL, text, &s, NULL) == 0 ? s : NULL;
+}
 
 enum { DEADLINE_MS = 20000, YEAR = 366 * 24 * 3600 };
 
@@ -316,9 +324,9 @@ TEST(create_exec_remove)
     CHECK_INT(exec_code(&w, s, "echo hi; exit 7", out, sizeof(out)), 7);
     CHECK_STR(out, "hi\n");
     CHECK_INT(exec_code(&w, s, "kill -9 $$", out, sizeof(out)), 137);
-    CHECK(sandbox_find(w.sup, "one") == s);
+    CHECK(named(w.sup, "one") == s);
     drop(&a, s);
-    CHECK(sandbox_find(w.sup, "one") == NULL);
+    CHECK(named(w.sup, "one") == NULL);
     world_close(&w);
     world_end(&w);
 }
@@ -582,7 +590,7 @@ TEST(a_successor_takes_up)
 
     (void)usleep(1500000); /* the job ends while nobody listens */
     world_open(&w);
-    s = sandbox_find(w.sup, "three");
+    s = named(w.sup, "three");
     CHECK(s != NULL);
     if (s == NULL)
         return;
@@ -637,7 +645,7 @@ static struct sandbox *again(struct world *w, const char *name)
 
     world_close(w);
     world_open(w);
-    s = sandbox_find(w->sup, name);
+    s = named(w->sup, name);
     CHECK(s != NULL);
     if (s != NULL)
         CHECK_STR(sandbox_state_name(sandbox_get_state(s)), "running");

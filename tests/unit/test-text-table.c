@@ -3,6 +3,7 @@
 #include <stdlib.h>
 #include <uv.h>
 
+#include "sandbox/rights.h"
 #include "sandbox/sandbox-internal.h"
 #include "sandbox/shared.h"
 #include "spec/spec.h"
@@ -46,6 +47,13 @@ static struct sandbox *add(struct text_table *t, const char *id, const char *nam
     return s;
 }
 
+static struct sandbox *found(struct text_table *t, const char *text)
+{
+    struct sandbox *s = NULL;
+
+    return sandbox_find_for(t->sup, NULL, text, &s, NULL) == 0 ? s : NULL;
+}
+
 TEST(a_sandbox_is_found_by_name_or_id_prefix)
 {
     struct text_table t;
@@ -55,20 +63,20 @@ TEST(a_sandbox_is_found_by_name_or_id_prefix)
     a = add(&t, "00112233445566aa", "web");
     b = add(&t, "00112233445566bb", NULL);
     c = add(&t, "ffff000000000000", "0011");
-    CHECK(sandbox_find(t.sup, "00112233445566aa") == a);
-    CHECK(sandbox_find(t.sup, "web") == a);
-    CHECK(sandbox_find(t.sup, "00112233445566bb") == b);
-    CHECK(sandbox_find(t.sup, "00112233445566b") == b);
-    CHECK(sandbox_find(t.sup, "00112233445566") == NULL); /* two begin so */
-    CHECK(sandbox_find(t.sup, "0011") == c);              /* a name goes before */
-    CHECK(sandbox_find(t.sup, "ffff") == c);
-    CHECK(sandbox_find(t.sup, "fff") == NULL); /* too short */
-    CHECK(sandbox_find(t.sup, "") == NULL);
-    CHECK(sandbox_find(t.sup, "we") == NULL && sandbox_find(t.sup, "webs") == NULL);
-    CHECK(sandbox_find(t.sup, "00112233445566aaa") == NULL);
+    CHECK(found(&t, "00112233445566aa") == a);
+    CHECK(found(&t, "web") == a);
+    CHECK(found(&t, "00112233445566bb") == b);
+    CHECK(found(&t, "00112233445566b") == b);
+    CHECK(found(&t, "00112233445566") == NULL); /* two begin so */
+    CHECK(found(&t, "0011") == c);              /* a name goes before */
+    CHECK(found(&t, "ffff") == c);
+    CHECK(found(&t, "fff") == NULL); /* too short */
+    CHECK(found(&t, "") == NULL);
+    CHECK(found(&t, "we") == NULL && found(&t, "webs") == NULL);
+    CHECK(found(&t, "00112233445566aaa") == NULL);
     sandbox_forget(a);
-    CHECK(sandbox_find(t.sup, "web") == NULL);
-    CHECK(sandbox_find(t.sup, "00112233445566") == b);
+    CHECK(found(&t, "web") == NULL);
+    CHECK(found(&t, "00112233445566") == b);
     sandbox_forget(c);
     sandbox_forget(b);
     table_close(&t);
@@ -95,7 +103,7 @@ TEST(many_are_found_after_removals)
         }
     for (unsigned i = 0; i < MANY; i++) {
         (void)snprintf(name, sizeof(name), "box-%u", i);
-        wrong += sandbox_find(t.sup, name) != all[i];
+        wrong += found(&t, name) != all[i];
         left += all[i] != NULL;
     }
     CHECK_INT(wrong, 0);

@@ -143,7 +143,7 @@ static int commit_begin(const struct docker_commit *c, struct err *err)
     }
     o.no_pause = q->pause != NULL && !docker_bool(q->pause);
     if (r == 0)
-        r = sandbox_snapshot(c->s, &o, on_commit_image, c->req, err);
+        r = sandbox_snapshot(c->s, IMAGE_VIEW(c->req), &o, on_commit_image, c->req, err);
     free(entry[0]);
     free(entry[1]);
     return r;
@@ -168,9 +168,7 @@ static int commit_start(struct http_request *req, const struct commit_query *q, 
     char **config = NULL;
     int r;
 
-    r = docker_lookup(req, q->container, &s, err);
-    if (r == 0)
-        r = api_check_use(req, s, err);
+    r = docker_find(req, q->container, &s, err);
     if (r == 0)
         r = commit_read_body(req, &config, err);
     if (r < 0)

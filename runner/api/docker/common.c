@@ -108,40 +108,49 @@ static bool is_hex(const char *text, size_t len)
     return strspn(text, "0123456789abcdef") == len && text[len] == '\0';
 }
 
-/* Finds a sandbox by more digits than its own id has: the others must be those that docker_id
- * derives. */
-static struct sandbox *sandbox_find_long_id(struct supervisor *sup, const char *text, size_t len)
+/* Returns the id of a sandbox for more digits of its id than it has: the others must be those that
+ * docker_id derives. Otherwise text. */
+static const char *text_of_long_id(const char *text, char begin[CORE_ID_LEN + 1])
 {
-    char begin[CORE_ID_LEN + 1], whole[DOCKER_ID_LEN + 1];
-    struct sandbox *s;
+    char whole[DOCKER_ID_LEN + 1];
+    size_t len = strlen(text);
 
     if (len <= CORE_ID_LEN || len > DOCKER_ID_LEN || !is_hex(text, len))
-        return NULL;
-    (void)snprintf(begin, sizeof(begin), "%.*s", CORE_ID_LEN, text);
+        return text;
+    (void)snprintf(begin, CORE_ID_LEN + 1, "%.*s", CORE_ID_LEN, text);
     docker_id(begin, whole);
-    if (strncmp(whole, text, len) != 0)
-        return NULL;
-    s = sandbox_find(sup, begin);
-    return s != NULL && strcmp(sandbox_id(s), begin) == 0 ? s : NULL;
+    return strncmp(whole, text, len) == 0 ? begin : text;
+}
+
+static int find_container(struct http_request *req, const char *text, enum right need,
+                          struct sandbox **ret, struct err *err)
+{
+    const char *name = text[0] == '/' ? text + 1 : text; /* names are displayed with a '/' */
+    char begin[CORE_ID_LEN + 1];
+    struct err why = ERR_NONE;
+    int r = api_find_sandbox(req, name, need, ret, &why);
+
+    if (r == -ENOENT && text_of_long_id(name, begin) != name) {
+        r = api_find_sandbox(req, begin, need, ret, &why);
+        /* A name may be the beginning of another's id; an id was asked for. */
+        if (r == 0 && strcmp(sandbox_id(*ret), begin) != 0)
+            r = -ENOENT;
+    }
+    if (r == -ENOTUNIQ)
+        return err_set(err, r, "multiple IDs found with provided prefix: %.128s", name);
+    if (r == -ENOENT)
+        return err_set(err, -ENOENT, "No such container: %.255s", name);
+    return r < 0 ? err_set(err, r, "%s", why.msg) : 0;
 }
 
 int docker_lookup(struct http_request *req, const char *text, struct sandbox **ret, struct err *err)
 {
-    struct supervisor *sup = api_supervisor(req);
-    struct err why = ERR_NONE;
-    int r;
+    return find_container(req, text, RIGHT_SEE, ret, err);
+}
 
-    if (text[0] == '/')
-        text++; /* names are displayed with a leading '/' */
-    r = sandbox_lookup(sup, text, ret, &why);
-    if (r == 0)
-        return 0;
-    if (r == -ENOTUNIQ)
-        return err_set(err, r, "multiple IDs found with provided prefix: %.128s", text);
-    *ret = sandbox_find_long_id(sup, text, strlen(text));
-    if (*ret != NULL)
-        return 0;
-    return err_set(err, -ENOENT, "No such container: %.255s", text);
+int docker_find(struct http_request *req, const char *text, struct sandbox **ret, struct err *err)
+{
+    return find_container(req, text, api_right(req), ret, err);
 }
 
 struct sandbox *docker_sandbox(struct http_request *req)
@@ -149,8 +158,7 @@ struct sandbox *docker_sandbox(struct http_request *req)
     struct err err = ERR_NONE;
     struct sandbox *s;
 
-    if (docker_lookup(req, http_param(req, "id"), &s, &err) < 0 ||
-        api_check_use(req, s, &err) < 0) {
+    if (docker_find(req, http_param(req, "id"), &s, &err) < 0) {
         reply_error(req, &err);
         return NULL;
     }

@@ -43,10 +43,12 @@ int docker_optional_body(struct http_request *req, json_t **ret, struct err *err
 /* A sandbox's id is the first 16 of 64 digits; the others are derived from them. So nothing is
  * stored, and foreign ids do not match. */
 void docker_id(const char *sandbox_id, char ret[DOCKER_ID_LEN + 1]);
-/* Finds a container by name, id, or prefix of an id. 0, -ENOENT, -ENOTUNIQ. */
+/* Finds a container that the peer sees by name, id, or prefix of an id. 0, -ENOENT, -ENOTUNIQ. */
 int docker_lookup(struct http_request *req, const char *text, struct sandbox **ret,
                   struct err *err);
-/* Returns the container named by {id}, if the peer may use it. NULL:
+/* As docker_lookup, with the right that the route needs to the container that it names: -EPERM. */
+int docker_find(struct http_request *req, const char *text, struct sandbox **ret, struct err *err);
+/* Returns the container named by {id}, if the peer has the right that the route needs. NULL:
  * answered. */
 struct sandbox *docker_sandbox(struct http_request *req);
 

@@ -174,7 +174,7 @@ static int containers_collect(struct http_request *req,
     int r;
 
     for (struct sandbox *s = sandbox_first(api_supervisor(req)); s != NULL; s = sandbox_next(s)) {
-        if ((!all && !docker_is_running(s)) || !container_matches(s, f) || !api_may_use(req, s))
+        if ((!all && !docker_is_running(s)) || !container_matches(s, f) || !api_may_see(req, s))
             continue;
         r = matches_order(req, s, f, err);
         if (r < 0)
@@ -220,6 +220,7 @@ static const struct query_field inspect_fields[] = {
 static void get_container(struct http_request *req)
 {
     struct sandbox *s = docker_sandbox(req);
+    const struct caller who = native_caller(req);
     struct inspect_query q = {0};
     struct err err = ERR_NONE;
     json_t *root;
@@ -231,8 +232,10 @@ static void get_container(struct http_request *req)
         return;
     }
     root = docker_container(s);
-    if (root != NULL)
+    if (root != NULL && sandbox_right(s, &who) >= RIGHT_USE)
         docker_exec_list(native_of(req)->docker, s, root);
+    else if (root != NULL) /* the peer may only look: no secrets */
+        (void)docker_put(json_object_get(root, "Config"), "Env", json_array());
     reply_json(req, 200, root);
 }
 
@@ -334,7 +337,7 @@ static bool container_is_prunable(const struct container_prune *p, const struct 
     return info.created_ms <= p->until_ms &&
            (strcmp(status, "exited") == 0 || strcmp(status, "dead") == 0 ||
             strcmp(status, "created") == 0) &&
-           filters_match_labels(f, spec != NULL ? spec->labels : NULL) && api_may_use(p->req, s);
+           filters_match_labels(f, spec != NULL ? spec->labels : NULL) && api_is_own(p->req, s);
 }
 
 static void prune_start(struct container_prune *p, const struct filters *f)

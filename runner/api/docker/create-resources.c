@@ -15,8 +15,8 @@ enum {
     CPU_PERIOD_MIN = 1000,
     CPU_PERIOD_MAX = 1000000,
     MILLION = 1000000,
-    SHARES_MIN = 2,
-    SHARES_MAX = 262144,
+    CPU_SHARES_MIN = 2,
+    CPU_SHARES_MAX = 262144,
     BLKIO_MIN = 10,
     BLKIO_MAX = 1000,
     OOM_SCORE_MAX = 1000,
@@ -39,8 +39,8 @@ static int asked_check_cpus(const struct create_asked *a, const char *prefix, st
     if (a->cpu_quota > INT64_MAX / 1000)
         return err_set(err, -EINVAL, "%sCpuQuota: is too large", prefix);
     if (a->shares < 0)
-        return err_set(err, -EINVAL, "%sCpuShares: must be %d to %d", prefix, SHARES_MIN,
-                       SHARES_MAX);
+        return err_set(err, -EINVAL, "%sCpuShares: must be %d to %d", prefix, CPU_SHARES_MIN,
+                       CPU_SHARES_MAX);
     return 0;
 }
 
@@ -122,9 +122,9 @@ static bool put_cpus(json_t *limits, const struct create_asked *a, const struct 
 
 static bool put_shares(json_t *limits, int64_t shares)
 {
-    if (shares > 0 && shares < SHARES_MIN)
-        shares = SHARES_MIN; /* as Docker does */
-    return put_positive(limits, "cpuShares", shares > SHARES_MAX ? SHARES_MAX : shares);
+    if (shares > 0 && shares < CPU_SHARES_MIN)
+        shares = CPU_SHARES_MIN; /* as Docker does */
+    return put_positive(limits, "cpuShares", shares > CPU_SHARES_MAX ? CPU_SHARES_MAX : shares);
 }
 
 /* Makes the spec's limits from what is asked. NULL: out of memory. */

@@ -554,10 +554,11 @@ static void on_sandbox_created(void *data, int r, const struct err *err)
 
 static void creating_name_taken(const struct creating *c, struct err *err)
 {
-    struct sandbox *other = sandbox_find(api_supervisor(c->req), c->name);
+    struct sandbox *other = NULL;
     char id[DOCKER_ID_LEN + 1] = "";
 
-    if (other != NULL)
+    /* It is one of the peer's own: names of others are not in the way. */
+    if (docker_lookup(c->req, c->name, &other, NULL) == 0)
         docker_id(sandbox_id(other), id);
     (void)err_set(err, -EEXIST,
                   "Conflict. The container name \"/%s\" is already in use by container \"%s\". You "
@@ -733,7 +734,8 @@ static int creating_begin(struct creating *c, struct err *err)
             creating_make(c);
         return r;
     }
-    return images_ready(native_images(c->req), c->body.image, on_create_image, c, err);
+    return images_ready(native_images(c->req), IMAGE_VIEW(c->req), c->body.image, on_create_image,
+                        c, err);
 }
 
 void docker_post_create(struct http_request *req)

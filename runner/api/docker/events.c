@@ -122,17 +122,14 @@ static void stream_end(struct docker_event_stream *st)
 
 static struct sandbox *sandbox_of(const struct docker_event_stream *st, const struct event *e)
 {
-    struct sandbox *s = sandbox_find(st->native->config.supervisor, e->sandbox);
-
-    /* another sandbox may have this id as its name */
-    return s != NULL && strcmp(sandbox_id(s), e->sandbox) == 0 ? s : NULL;
+    return sandbox_by_id(st->native->config.supervisor, e->sandbox);
 }
 
 static bool stream_may_see(const struct docker_event_stream *st, const struct event *e,
                            const struct sandbox *s)
 {
     if (s != NULL)
-        return api_may_use(st->req, s);
+        return api_may_see(st->req, s);
     return api_is_owner(st->req) || (e->maker >= 0 && e->maker == (int64_t)http_peer(st->req)->uid);
 }
 

@@ -302,10 +302,11 @@ static struct exec_record *exec_requested(struct http_request *req, struct sandb
     struct exec_record *x;
 
     x = execs_find(execs_of(req), id);
-    *ret = x != NULL ? sandbox_find(api_supervisor(req), x->sandbox) : NULL;
-    if (*ret == NULL || strcmp(sandbox_id(*ret), x->sandbox) != 0)
+    *ret = x != NULL ? sandbox_by_id(api_supervisor(req), x->sandbox) : NULL;
+    /* One of a container that the peer does not see is not there either. */
+    if (*ret == NULL || !api_may_see(req, *ret))
         (void)err_set(&err, -ENOENT, "No such exec instance: %.128s", id);
-    else if (api_check_use(req, *ret, &err) == 0)
+    else if (api_find_sandbox(req, x->sandbox, api_right(req), ret, &err) == 0)
         return x;
     reply_error(req, &err);
     return NULL;
@@ -524,7 +525,7 @@ static void on_exec_ended(void *data)
     record_end(x, exec_exit_code(exec_io_exec(x->io)));
     if (req != NULL)
         http_end(req);
-    if (sandbox_find(x->all->native->config.supervisor, x->sandbox) == NULL) {
+    if (sandbox_by_id(x->all->native->config.supervisor, x->sandbox) == NULL) {
         execs_remove(x->all, x);
         record_free(x);
     }

@@ -196,8 +196,10 @@ void docker_post_load(struct http_request *req)
     }
     l = loading_new(req, false);
     if (l != NULL)
-        loading_begun(l, images_load(native_images(req), NULL, &load_events, l, &l->load, &err),
-                      &err);
+        loading_begun(
+            l,
+            images_load(native_images(req), IMAGE_VIEW(req), NULL, &load_events, l, &l->load, &err),
+            &err);
 }
 
 /* ---- create: import, and what Docker pulls ---- */
@@ -246,8 +248,10 @@ static void import_image(struct http_request *req, const struct image_create_que
     }
     l = loading_new(req, true);
     if (l != NULL)
-        loading_begun(l, images_import(native_images(req), &i, &load_events, l, &l->load, &err),
-                      &err);
+        loading_begun(
+            l,
+            images_import(native_images(req), IMAGE_VIEW(req), &i, &load_events, l, &l->load, &err),
+            &err);
 }
 
 struct pulling {
@@ -309,7 +313,7 @@ static void pull_image(struct http_request *req, const struct image_create_query
     if (docker_sidecar_image(native_of(req)->config.sidecar_image, p->name) ||
         docker_reaper_image(native_of(req)->config.reaper_image, p->name))
         pulling_reply_present(p);
-    else if (images_find(native_images(req), p->name, on_pull_found, p, &err) < 0)
+    else if (images_find(native_images(req), IMAGE_VIEW(req), p->name, on_pull_found, p, &err) < 0)
         on_pull_found(p, err.code, NULL, &err);
 }
 
@@ -415,7 +419,9 @@ static void save_images(struct http_request *req, const char *const *names)
     struct err err = ERR_NONE;
 
     if (s != NULL)
-        saving_begun(s, images_save(native_images(req), names, &save_events, s, &s->save, &err),
+        saving_begun(s,
+                     images_save(native_images(req), IMAGE_VIEW(req), names, &save_events, s,
+                                 &s->save, &err),
                      &err);
 }
 

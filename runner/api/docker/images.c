@@ -139,7 +139,7 @@ static void get_images(struct http_request *req)
         r = filters_parse(q.filters, known, &l->filters, &err);
     if (r == 0) {
         l->req = req;
-        r = images_list(native_images(req), on_images_list, l, &err);
+        r = images_list(native_images(req), IMAGE_VIEW(req), on_images_list, l, &err);
         if (r < 0)
             filters_free(l->filters);
     }
@@ -200,7 +200,8 @@ static void show_image(struct http_request *req, encode_fn *encode)
     r = http_query_known(req, one_fields, &q, &err);
     if (r == 0) {
         *f = (struct docker_image_search){.req = req, .encode = encode, .platform = q.platform};
-        r = images_find(native_images(req), http_param(req, "name"), on_image_found, f, &err);
+        r = images_find(native_images(req), IMAGE_VIEW(req), http_param(req, "name"),
+                        on_image_found, f, &err);
     }
     if (r < 0) {
         docker_image_fail(req, http_param(req, "name"), r, &err);
@@ -257,8 +258,8 @@ static void post_image_tag(struct http_request *req)
     r = http_query_known(req, tag_fields, &q, &err);
     if (r == 0) {
         docker_join_name(q.repo, q.tag, name);
-        r = images_tag(native_images(req), http_param(req, "name"), name, on_image_tagged, req,
-                       &err);
+        r = images_tag(native_images(req), IMAGE_VIEW(req), http_param(req, "name"), name,
+                       on_image_tagged, req, &err);
     }
     if (r < 0)
         docker_image_fail(req, http_param(req, "name"), r, &err);
@@ -323,8 +324,8 @@ static void delete_image(struct http_request *req)
     if (r == 0 && q.platforms != NULL)
         r = err_set(&err, -EOPNOTSUPP, "platforms: an image has one; remove it by its name");
     if (r == 0)
-        r = images_remove(native_images(req), http_param(req, "name"), docker_bool(q.force),
-                          on_image_removed, req, &err);
+        r = images_remove(native_images(req), IMAGE_VIEW(req), http_param(req, "name"),
+                          docker_bool(q.force), on_image_removed, req, &err);
     if (r < 0)
         docker_image_fail(req, http_param(req, "name"), r, &err);
 }
@@ -364,8 +365,8 @@ static void post_images_prune(struct http_request *req)
         r = filters_parse(q.filters, known, &f, &err);
     if (r == 0) {
         dangling = filters_get(f, "dangling", 0);
-        r = images_prune(native_images(req), dangling != NULL && !docker_bool(dangling),
-                         on_images_pruned, req, &err);
+        r = images_prune(native_images(req), IMAGE_VIEW(req),
+                         dangling != NULL && !docker_bool(dangling), on_images_pruned, req, &err);
     }
     if (r < 0)
         reply_error(req, &err);

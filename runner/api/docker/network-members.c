@@ -105,7 +105,7 @@ int docker_links(struct http_request *req, json_t *list, json_t *ret, struct err
         (void)snprintf(name, sizeof(name), "%.*s", len < sizeof(name) ? (int)len : 0, text);
         r = docker_lookup(req, name, &other, err);
         if (r == 0)
-            r = api_check_use(req, other, err);
+            r = api_check_sandbox(req, other, RIGHT_USE, err);
         if (r < 0) /* 404 would mean a missing image */
             return r == -ENOENT ? err_set(err, -EINVAL,
                                           "HostConfig.Links: could not get container for %s", name)
@@ -165,7 +165,7 @@ static int member_read(struct http_request *req, json_t **ret_root, struct membe
     if (r == 0)
         r = docker_lookup(req, b->container, ret, err);
     if (r == 0)
-        r = api_check_use(req, *ret, err);
+        r = api_check_sandbox(req, *ret, RIGHT_USE, err);
     if (r == 0)
         r = member_check(req, *ret, network, err);
     return r;

@@ -42,7 +42,7 @@ static json_t *encode_members(struct http_request *req, const char *name)
         struct sandbox_info f;
 
         if (!docker_is_in_network(sandbox_spec(s), name) || !docker_is_running(s) ||
-            !api_may_use(req, s))
+            !api_may_see(req, s))
             continue;
         docker_id(sandbox_id(s), id);
         sandbox_get_info(s, &f);
@@ -109,7 +109,7 @@ static bool sandbox_makes_network(struct http_request *req, const struct sandbox
     const struct spec *spec = sandbox_spec(s);
 
     return spec != NULL && !docker_is_made_here(spec) && spec_has_net(spec, name) &&
-           api_may_use(req, s);
+           api_may_see(req, s);
 }
 
 static bool sandbox_is_first_with(struct http_request *req, const struct sandbox *s,
@@ -452,7 +452,7 @@ static void post_networks_prune(struct http_request *req)
         json_t *name = json_string(network_name(n));
 
         next = network_next(n);
-        if (network_may_use(n, &who) && filters_match_labels(f, network_labels(n)) &&
+        if (network_is_own(n, &who) && filters_match_labels(f, network_labels(n)) &&
             network_users(api_supervisor(req), network_name(n), NULL) == 0 &&
             network_remove(n, NULL) == 0)
             (void)json_array_append(gone, name);

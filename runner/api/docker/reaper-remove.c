@@ -2,8 +2,7 @@
  * supervisor's loop thread; called by reaper.c once its clients are gone.
  *
  * A member's reaper acts as that member, and that of the owner no differently: it removes what the
- * same user has made. Images have no maker; the client policy says whether a member may remove
- * them. */
+ * same user has made. The client policy says whether a member may remove its images. */
 #include <errno.h>
 #include <stdlib.h>
 
@@ -118,13 +117,25 @@ static void reap_volumes(struct reaper *rp)
 
 /* ---- images ---- */
 
+static bool reaper_is_owners(const struct reaper *rp)
+{
+    int64_t uid = sandbox_made_by(rp->s);
+
+    return uid == 0 || uid == (int64_t)rp->all->native->config.owner;
+}
+
 static bool reaper_may_remove_images(const struct reaper *rp)
 {
     const struct native_config *config = &rp->all->native->config;
-    int64_t uid = sandbox_made_by(rp->s);
 
-    return uid == 0 || uid == (int64_t)config->owner ||
-           (config->clients != NULL && config->clients->remove_images);
+    return reaper_is_owners(rp) || (config->clients != NULL && config->clients->remove_images);
+}
+
+/* Those of the daemon have one owner, and are not told apart by uid. */
+static struct image_view reaper_image_view(const struct reaper *rp)
+{
+    return reaper_is_owners(rp) ? IMAGE_VIEW_ALL
+                                : (struct image_view){.uid = sandbox_made_by(rp->s)};
 }
 
 static void on_reaped_image(void *data, int r, const struct images_removed *removed,
@@ -141,6 +152,7 @@ static void on_reaper_images(void *data, int r, struct image **list, size_t coun
 {
     struct reaper *rp = data;
     struct images *images = supervisor_images(sandbox_supervisor(rp->s));
+    const struct image_view view = reaper_image_view(rp);
     struct err own = ERR_NONE;
 
     if (r < 0) {
@@ -151,7 +163,7 @@ static void on_reaper_images(void *data, int r, struct image **list, size_t coun
         if (list[i]->config == NULL || !reaper_wants(rp, list[i]->config->labels))
             continue;
         rp->pending++;
-        if (images_remove(images, list[i]->id, true, on_reaped_image, rp, &own) < 0)
+        if (images_remove(images, &view, list[i]->id, true, on_reaped_image, rp, &own) < 0)
             reaper_removed(rp, own.code, &rp->images, "image", &own);
     }
     if (r == 0)
@@ -161,12 +173,14 @@ static void on_reaper_images(void *data, int r, struct image **list, size_t coun
 
 static void reap_images(struct reaper *rp)
 {
+    const struct image_view view = reaper_image_view(rp);
     struct err err = ERR_NONE;
 
     if (!reaper_may_remove_images(rp))
         return;
     rp->pending++;
-    if (images_list(supervisor_images(sandbox_supervisor(rp->s)), on_reaper_images, rp, &err) < 0)
+    if (images_list(supervisor_images(sandbox_supervisor(rp->s)), &view, on_reaper_images, rp,
+                    &err) < 0)
         on_reaper_images(rp, err.code, NULL, 0, &err);
 }
 

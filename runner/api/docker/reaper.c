@@ -350,8 +350,8 @@ void docker_reapers_event(struct reapers *all, const struct event *e)
             reaper_end(rp);
             return;
         }
-    s = start ? sandbox_find(all->native->config.supervisor, e->sandbox) : NULL;
-    if (s != NULL && strcmp(sandbox_id(s), e->sandbox) == 0 && sandbox_is_reaper(s))
+    s = start ? sandbox_by_id(all->native->config.supervisor, e->sandbox) : NULL;
+    if (s != NULL && sandbox_is_reaper(s))
         (void)reaper_begin(all, s);
 }
 

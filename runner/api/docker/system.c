@@ -79,7 +79,7 @@ static struct counts count_containers(struct http_request *req)
     struct counts c = {0};
 
     for (struct sandbox *s = sandbox_first(api_supervisor(req)); s != NULL; s = sandbox_next(s)) {
-        if (!api_may_use(req, s))
+        if (!api_may_see(req, s))
             continue;
         c.all++;
         c.running += strcmp(docker_status(s), "running") == 0;
@@ -164,7 +164,7 @@ static void get_info(struct http_request *req)
 {
     struct err err = ERR_NONE;
 
-    if (images_list(native_images(req), on_info_images, req, &err) < 0)
+    if (images_list(native_images(req), IMAGE_VIEW(req), on_info_images, req, &err) < 0)
         reply_error(req, &err);
 }
 

@@ -54,7 +54,7 @@ static void measuring_free(struct measuring *m)
 
 /* ---- images ---- */
 
-/* Counts the containers per image, of all users: an image is in use in any case. */
+/* Counts the containers per image that the peer sees. */
 static json_t *count_image_uses(struct http_request *req)
 {
     json_t *uses = json_object();
@@ -62,7 +62,7 @@ static json_t *count_image_uses(struct http_request *req)
     for (struct sandbox *s = sandbox_first(api_supervisor(req)); s != NULL; s = sandbox_next(s)) {
         const struct spec *spec = sandbox_spec(s);
 
-        if (spec != NULL && spec->image_id != NULL)
+        if (spec != NULL && spec->image_id != NULL && api_may_see(req, s))
             (void)docker_put(
                 uses, spec->image_id,
                 json_integer(json_integer_value(json_object_get(uses, spec->image_id)) + 1));
@@ -92,7 +92,7 @@ static json_t *encode_containers(struct http_request *req)
     json_t *list = json_array();
 
     for (struct sandbox *s = sandbox_first(api_supervisor(req)); s != NULL; s = sandbox_next(s))
-        if (api_may_use(req, s))
+        if (api_may_see(req, s))
             (void)json_array_append_new(list, docker_container_line(s));
     return list;
 }
@@ -156,7 +156,7 @@ static void on_usage_images(void *data, int r, struct image **list, size_t count
     }
     m->list = list;
     m->count = count;
-    if (images_usage(native_images(m->req), on_images_usage, m, &own) < 0) {
+    if (images_usage(native_images(m->req), IMAGE_VIEW(m->req), on_images_usage, m, &own) < 0) {
         reply_error(m->req, &own);
         measuring_free(m);
     }
@@ -213,7 +213,7 @@ static void get_usage(struct http_request *req)
         return;
     }
     *m = (struct measuring){.req = req, .wanted = wanted};
-    if (images_list(native_images(req), on_usage_images, m, &err) < 0) {
+    if (images_list(native_images(req), IMAGE_VIEW(req), on_usage_images, m, &err) < 0) {
         reply_error(req, &err);
         free(m);
     }

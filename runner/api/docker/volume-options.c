@@ -139,8 +139,8 @@ struct replacing {
 static int replacing_find(const struct replacing *p, const char *name, json_t **ret,
                           struct err *err)
 {
-    const struct volume_entry *v = volume_find(api_supervisor(p->req), name);
     const struct caller c = native_caller(p->req);
+    const struct volume_entry *v = volume_find_for(api_supervisor(p->req), &c, name);
 
     *ret = v != NULL && volume_is_ready(v) ? docker_volume_options(v) : NULL;
     if (*ret == NULL || volume_is_made_by(v, c.uid))

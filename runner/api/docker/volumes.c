@@ -52,14 +52,10 @@ static struct volume_entry *volume_requested(struct http_request *req)
 
     if (!api_may_have_volumes(req))
         return NULL;
-    v = volume_find(api_supervisor(req), name);
+    creator = native_caller(req);
+    v = volume_find_for(api_supervisor(req), &creator, name);
     if (v == NULL || !volume_is_ready(v)) {
         reply_errorf(req, -ENOENT, "get %.128s: no such volume", name);
-        return NULL;
-    }
-    creator = native_caller(req);
-    if (!volume_may_use(v, &creator)) {
-        reply_errorf(req, -EPERM, "volume %.128s is somebody else's", name);
         return NULL;
     }
     return v;
@@ -237,8 +233,8 @@ static int volume_create_from_body(struct http_request *req, struct err *err)
     params.name = b.name;
     params.labels = list;
     params.options = options;
-    v = r == 0 && b.name != NULL ? volume_find(api_supervisor(req), b.name) : NULL;
-    if (v != NULL && volume_is_ready(v) && volume_may_use(v, &creator))
+    v = r == 0 && b.name != NULL ? volume_find_for(api_supervisor(req), &creator, b.name) : NULL;
+    if (v != NULL && volume_is_ready(v))
         reply_json(req, 201, docker_volume(v));
     else if (r == 0)
         r = volume_create(api_supervisor(req), &params, &creator, on_volume_created, req, err);

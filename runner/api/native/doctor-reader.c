@@ -42,7 +42,7 @@ static json_t *encode_broken(struct http_request *req)
     for (struct sandbox *s = sandbox_first(api_supervisor(req)); s != NULL; s = sandbox_next(s)) {
         struct sandbox_info info;
 
-        if (sandbox_get_state(s) != SANDBOX_BROKEN || !api_may_use(req, s))
+        if (sandbox_get_state(s) != SANDBOX_BROKEN || !api_may_see(req, s))
             continue;
         sandbox_get_info(s, &info);
         (void)json_array_append_new(list, json_pack("{s:s, s:s, s:s}", "id", sandbox_id(s), "name",

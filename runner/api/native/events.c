@@ -77,10 +77,10 @@ static void on_sse_gone(struct sse *s, void *data)
  * so no other right can be checked. Another sandbox may have the id as its name. */
 static bool stream_may_see(const struct api_event_stream *st, const struct event *e)
 {
-    struct sandbox *s = sandbox_find(st->native->config.supervisor, e->sandbox);
+    struct sandbox *s = sandbox_by_id(st->native->config.supervisor, e->sandbox);
 
-    if (s != NULL && strcmp(sandbox_id(s), e->sandbox) == 0)
-        return api_may_use(st->req, s);
+    if (s != NULL)
+        return api_may_see(st->req, s);
     return api_is_owner(st->req) || (e->maker >= 0 && e->maker == (int64_t)http_peer(st->req)->uid);
 }
 

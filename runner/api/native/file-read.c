@@ -164,7 +164,7 @@ static void read_start(struct file_call *call, struct sandbox *s);
 /* A file without a real size (/proc) has no ranges: restart without. */
 static void read_restart(struct file_call *call)
 {
-    struct sandbox *s = sandbox_find(api_supervisor(call->req), http_param(call->req, "id"));
+    struct sandbox *s = sandbox_by_id(api_supervisor(call->req), call->req->lease);
 
     file_op_cancel(call->op);
     call->op = NULL;

@@ -115,7 +115,7 @@ void image_post_load(struct http_request *req)
         return;
     r = http_query(req, load_fields, &q, &err);
     if (r == 0)
-        r = images_load(native_images(req), q.name, &events, req, &l, &err);
+        r = images_load(native_images(req), IMAGE_VIEW(req), q.name, &events, req, &l, &err);
     if (r < 0)
         reply_error(req, &err);
     else
@@ -140,7 +140,7 @@ void image_post_import(struct http_request *req)
     import.name = q.name;
     import.message = q.message;
     if (r == 0)
-        r = images_import(native_images(req), &import, &events, req, &l, &err);
+        r = images_import(native_images(req), IMAGE_VIEW(req), &import, &events, req, &l, &err);
     if (r < 0)
         reply_error(req, &err);
     else

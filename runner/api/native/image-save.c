@@ -122,7 +122,8 @@ void image_get_save(struct http_request *req)
         names[i] = q.names.values[i];
     names[q.names.count] = NULL;
     s = saving_new(req);
-    if (s != NULL && images_save(native_images(req), names, &events, s, &s->save, &err) < 0)
+    if (s != NULL &&
+        images_save(native_images(req), IMAGE_VIEW(req), names, &events, s, &s->save, &err) < 0)
         saving_fail(s, &err);
 }
 
@@ -137,7 +138,8 @@ void image_get_export(struct http_request *req)
         return;
     }
     s = saving_new(req);
-    if (s != NULL && images_export(native_images(req), q.name, &events, s, &s->save, &err) < 0)
+    if (s != NULL &&
+        images_export(native_images(req), IMAGE_VIEW(req), q.name, &events, s, &s->save, &err) < 0)
         saving_fail(s, &err);
 }
 

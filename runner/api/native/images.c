@@ -23,6 +23,13 @@ struct images *native_images(const struct http_request *req)
     return native_of(req)->config.images;
 }
 
+struct image_view native_image_view(struct http_request *req)
+{
+    const struct caller c = native_caller(req);
+
+    return c.limited ? (struct image_view){.uid = c.uid} : IMAGE_VIEW_ALL;
+}
+
 static bool client_may_change_images(struct http_request *req, bool allowed, const char *what)
 {
     if (allowed || api_is_owner(req))
@@ -114,7 +121,7 @@ static void on_images_list(void *data, int r, struct image **list, size_t count,
     req->data = json_pack("{s:o}", "images", array);
     if (!usage) {
         reply_json(req, 200, req->data);
-    } else if (images_usage(native_images(req), on_images_usage, req, &own) < 0) {
+    } else if (images_usage(native_images(req), IMAGE_VIEW(req), on_images_usage, req, &own) < 0) {
         json_decref(req->data);
         reply_error(req, &own);
     }
@@ -128,7 +135,7 @@ static void list_images(struct http_request *req)
     if (!query_decode_images(req, list_fields, &q))
         return;
     req->data = q.usage ? req : NULL;
-    if (images_list(native_images(req), on_images_list, req, &err) < 0)
+    if (images_list(native_images(req), IMAGE_VIEW(req), on_images_list, req, &err) < 0)
         reply_error(req, &err);
 }
 
@@ -163,7 +170,7 @@ static void image_find_named(struct http_request *req, image_cb cb)
 
     if (!query_decode_images(req, name_fields, &q))
         return;
-    if (images_find(native_images(req), q.name, cb, req, &err) < 0)
+    if (images_find(native_images(req), IMAGE_VIEW(req), q.name, cb, req, &err) < 0)
         reply_error(req, &err);
 }
 
@@ -217,7 +224,8 @@ static void post_tag(struct http_request *req)
         return;
     r = json_body(req, tag_fields, &body, &err);
     if (r == 0)
-        r = images_tag(native_images(req), body.name, body.to, on_image_tagged, req, &err);
+        r = images_tag(native_images(req), IMAGE_VIEW(req), body.name, body.to, on_image_tagged,
+                       req, &err);
     free(body.name);
     free(body.to);
     if (r < 0)
@@ -257,7 +265,8 @@ static void delete_image(struct http_request *req)
 
     if (!api_may_remove(req) || !query_decode_images(req, remove_fields, &q))
         return;
-    if (images_remove(native_images(req), q.name, q.force, on_image_removed, req, &err) < 0)
+    if (images_remove(native_images(req), IMAGE_VIEW(req), q.name, q.force, on_image_removed, req,
+                      &err) < 0)
         reply_error(req, &err);
 }
 
@@ -278,7 +287,8 @@ static void post_prune(struct http_request *req)
         return;
     r = json_body(req, prune_fields, &body, &err);
     if (r == 0)
-        r = images_prune(native_images(req), body.all, on_image_removed, req, &err);
+        r = images_prune(native_images(req), IMAGE_VIEW(req), body.all, on_image_removed, req,
+                         &err);
     if (r < 0)
         reply_error(req, &err);
 }

@@ -5,12 +5,16 @@
 #include <jansson.h>
 
 #include "http/route.h"
+#include "image/store.h"
 
 struct http_request;
 struct image;
 struct images;
 
 struct images *native_images(const struct http_request *req);
+/* What of the images the peer sees; as an argument: a pointer that lives as long as the block. */
+struct image_view native_image_view(struct http_request *req);
+#define IMAGE_VIEW(req) ((const struct image_view[]){native_image_view(req)})
 /* True if the peer may add images to the store, or remove some; otherwise the request was
  * answered. */
 bool api_may_load(struct http_request *req);

@@ -3,6 +3,7 @@
 #include "api/common.h"
 #include "api/native/doctor-reader.h"
 #include "api/native/native.h"
+#include "api/rights-table.h"
 #include "http/route.h"
 #include "sandbox/services.h"
 
@@ -30,6 +31,13 @@ void native_done(struct native *n)
 {
     doctor_reader_close(n->doctor);
     n->doctor = NULL;
+    rights_free(n->rights);
+    n->rights = NULL;
+}
+
+int native_bind_rights(struct native *n, const struct route_set *sets, struct err *err)
+{
+    return rights_new(sets, &n->rights, err);
 }
 
 size_t native_route_sets(struct native *n, struct route_set *sets)

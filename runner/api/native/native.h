@@ -19,8 +19,10 @@
 #include "http/route.h"
 
 struct client_policy;
+struct err;
 struct images;
 struct docker;
+struct rights;
 struct route_set;
 struct supervisor;
 
@@ -48,10 +50,13 @@ struct native {
     struct native_config config;
     unsigned watchers;            /* readers of events, logs and directories: maxWatchers */
     struct doctor_reader *doctor; /* owned by system.c */
+    struct rights *rights;        /* owned; api/rights-table.h; NULL: only the owner is served */
     struct docker *docker;        /* owned by docker_init and docker_done; NULL = no façade */
 };
 
 int native_init(struct native *n, const struct native_config *config);
+/* Looks up the right that each route of both APIs needs. -EINVAL: one has no row. */
+int native_bind_rights(struct native *n, const struct route_set *sets, struct err *err);
 /* Called after the server was closed, before the loop is. */
 void native_done(struct native *n);
 

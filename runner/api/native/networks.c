@@ -42,17 +42,13 @@ static struct network_entry *network_requested(struct http_request *req)
 
     if (!api_may_have_networks(req))
         return NULL;
-    n = network_find(api_supervisor(req), name);
+    n = network_find_for(api_supervisor(req), &who, name);
     if (n == NULL)
         reply_errorf(req, -ENOENT, "network '%.128s': nobody has made one of this name%s", name,
                      api_is_owner(req) && network_users(api_supervisor(req), name, NULL) > 0
                          ? "; it is there while sandboxes name it"
                          : "");
-    else if (!network_may_use(n, &who))
-        reply_errorf(req, -EPERM, "network '%.128s' is another user's", name);
-    else
-        return n;
-    return NULL;
+    return n;
 }
 
 static json_t *encode_network(struct http_request *req, const struct network_entry *n)
@@ -241,9 +237,7 @@ static int network_move(struct http_request *req, bool enter, struct err *err)
     if (r == 0)
         r = http_query(req, NULL, NULL, err);
     if (r == 0)
-        r = sandbox_lookup(api_supervisor(req), b.sandbox, &s, err);
-    if (r == 0)
-        r = api_check_use(req, s, err);
+        r = api_find_sandbox(req, b.sandbox, RIGHT_USE, &s, err);
     if (r == 0)
         r = api_check_intact(s, err);
     if (r < 0)

@@ -159,11 +159,32 @@ json_t *sandbox_encode(const struct sandbox *s, bool whole)
                                   f.net_closed != NULL ? json_string(f.net_closed) : json_null());
     if (root != NULL)
         (void)json_object_set_new(root, "health", encode_health(sandbox_health(s), whole));
+    if (root != NULL)
+        (void)json_object_set_new(root, "owner",
+                                  number_or_null(sandbox_made_by(s), sandbox_made_by(s) >= 0));
     if (root == NULL || !whole || spec == NULL)
         return root;
     if (spec_to_json(spec, &about, NULL) < 0 || json_object_set_new(root, "spec", about) < 0) {
         json_decref(root);
         return NULL;
     }
+    return root;
+}
+
+json_t *sandbox_encode_for(struct http_request *req, const struct sandbox *s, bool whole)
+{
+    /* Where secrets are: variables, credentials that egress rules add, what Docker's clients have
+     * asked for. */
+    static const char *const hidden[] = {"env", "egress"};
+    const struct caller c = native_caller(req);
+    json_t *root = sandbox_encode(s, whole);
+    json_t *spec = json_object_get(root, "spec");
+
+    if (sandbox_right(s, &c) >= RIGHT_USE)
+        return root;
+    for (size_t i = 0; i < sizeof(hidden) / sizeof(hidden[0]); i++)
+        (void)json_object_del(spec, hidden[i]);
+    (void)json_object_del(json_object_get(spec, "labels"), SPEC_LABEL_OWN);
+    (void)json_object_del(json_object_get(root, "labels"), SPEC_LABEL_OWN);
     return root;
 }

@@ -43,7 +43,7 @@ static void on_exit_code(void *data, int r, const struct err *err)
 /* True if the wait was cancelled; otherwise on_exit_code is pending and frees w. */
 static bool waiting_cancel(struct sandbox_wait_request *w)
 {
-    struct sandbox *s = sandbox_find(w->sup, w->id);
+    struct sandbox *s = sandbox_by_id(w->sup, w->id);
 
     return s != NULL && sandbox_wait_cancel(s, w);
 }

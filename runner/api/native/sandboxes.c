@@ -6,6 +6,8 @@
 #include <string.h>
 
 #include "api/common.h"
+#include "api/lease.h"
+#include "api/native/images.h"
 #include "api/native/sandbox-attach.h"
 #include "api/native/sandbox-json.h"
 #include "api/native/sandbox-verbs.h"
@@ -164,6 +166,7 @@ void api_create_sandbox(struct http_request *req, struct spec *owned, bool start
                         const struct attach_options *attach)
 {
     auto_ptr(spec_free) struct spec *spec = owned;
+    const struct image_view view = native_image_view(req);
     struct err err = ERR_NONE;
     struct image_wait *w;
 
@@ -177,7 +180,8 @@ void api_create_sandbox(struct http_request *req, struct spec *owned, bool start
         return;
     }
     *w = (struct image_wait){.req = req, .spec = spec, .start = start, .attach = *attach};
-    if (images_ready(native_of(req)->config.images, spec->image, on_create_image, w, &err) < 0) {
+    if (images_ready(native_of(req)->config.images, &view, spec->image, on_create_image, w, &err) <
+        0) {
         free(w);
         reply_error(req, &err);
         return;
@@ -272,9 +276,9 @@ static void list_sandboxes(struct http_request *req)
     list = json_array();
     for (struct sandbox *s = sandbox_first(api_supervisor(req)); s != NULL && list != NULL;
          s = sandbox_next(s)) {
-        if (!sandbox_matches(s, &q) || !api_may_use(req, s))
+        if (!sandbox_matches(s, &q) || !api_may_see(req, s))
             continue;
-        if (json_array_append_new(list, sandbox_encode(s, false)) < 0) {
+        if (json_array_append_new(list, sandbox_encode_for(req, s, false)) < 0) {
             json_decref(list);
             list = NULL;
         }
@@ -289,7 +293,17 @@ static void inspect_sandbox(struct http_request *req)
     struct sandbox *s = api_sandbox(req);
 
     if (s != NULL)
-        reply_json(req, 200, sandbox_encode(s, true));
+        reply_json(req, 200, sandbox_encode_for(req, s, true));
+}
+
+static void on_sandbox_updated(void *data, int r, const struct err *err)
+{
+    struct api_call *call = data;
+    struct sandbox *s = api_call_sandbox(call);
+
+    if (s != NULL)
+        leases_check(call->req, s); /* a share may have ended */
+    api_done_sandbox(call, r, err);
 }
 
 static void update_sandbox(struct http_request *req)
@@ -319,7 +333,7 @@ static void update_sandbox(struct http_request *req)
         return;
     }
     call = api_call_new(req, s);
-    if (call != NULL && sandbox_change(s, patch, changed, api_done_sandbox, call, &err) < 0)
+    if (call != NULL && sandbox_change(s, patch, changed, on_sandbox_updated, call, &err) < 0)
         api_call_fail(call, &err);
 }
 

@@ -90,7 +90,7 @@ static int snapshot_begin(struct sandbox *s, const struct snapshot_body *b, stru
     const struct caller who = native_caller(call->req);
 
     if (b->dir == NULL)
-        return sandbox_snapshot(s, &o, on_snapshot_image, call, err);
+        return sandbox_snapshot(s, IMAGE_VIEW(call->req), &o, on_snapshot_image, call, err);
     if (b->message != NULL || b->author != NULL || b->changes != NULL)
         return err_set(err, -EINVAL,
                        "dir: makes a volume, which has no message, author or changes");
@@ -245,7 +245,7 @@ void sandbox_post_clone(struct http_request *req)
     if (c != NULL)
         *c = (struct clone){.req = req, .start = b.start, .spec = take(spec)};
     if (r == 0)
-        r = sandbox_snapshot(s, &o, on_clone_image, c, &err);
+        r = sandbox_snapshot(s, IMAGE_VIEW(req), &o, on_clone_image, c, &err);
     free(b.name);
     if (r == 0)
         return;

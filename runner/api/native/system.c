@@ -41,6 +41,8 @@ static void get_health(struct http_request *req)
     if (!takes_no_query(req))
         return;
     for (struct sandbox *s = sandbox_first(api_supervisor(req)); s != NULL; s = sandbox_next(s)) {
+        if (!api_may_see(req, s))
+            continue;
         count++;
         running += sandbox_get_state(s) == SANDBOX_RUNNING;
     }
