@@ -227,7 +227,7 @@ const struct opt limit_options[] = {
               "swap" },
     { .name = "memory-reservation", .arg = "SIZE", .set = on_spec_set_memory_reservation,
       .help = "Memory that the kernel should take from others first" },
-    { .name = "cpu-shares", .arg = "NUMBER", .set = on_spec_set_cpu_shares,
+    { .name = "cpu-shares", .letter = 'c', .arg = "NUMBER", .set = on_spec_set_cpu_shares,
       .help = "Weight of its processor time; others have 1024" },
     { .name = "cpuset-cpus", .arg = "LIST", .set = on_spec_set_cpuset_cpus,
       .help = "Run on these processors only, such as 0-3,8" },

@@ -177,7 +177,7 @@ static const struct opt limit_rows[] = {
       .help = "Memory that the kernel should take from others first" },
     { .name = "cpus", .arg = "NUMBER", .set = on_cpus,
       .help = "Limit processor time to NUMBER processors, such as 0.5" },
-    { .name = "cpu-shares", .arg = "NUMBER", .set = on_cpu_shares,
+    { .name = "cpu-shares", .letter = 'c', .arg = "NUMBER", .set = on_cpu_shares,
       .help = "Weight of its processor time; others have 1024" },
     { .name = "cpuset-cpus", .arg = "LIST", .set = on_cpuset_cpus,
       .help = "Run on these processors only, such as 0-3,8" },

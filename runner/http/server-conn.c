@@ -143,8 +143,12 @@ void conn_watch(struct http_conn *c)
     reading = conn_wants_read(c);
     if (c->state == CONN_HANDLE)
         conn_set_body_clock(c, reading);
-    if (reading && c->readable)
+    if (reading && c->readable) {
         watch_again(&c->watch);
+    } else if (c->hung_up) {
+        conn_break(c);
+        return;
+    }
     if (bytes_left(&c->out) == 0 || c->head_unread || c->out_awaited)
         return;
     c->out_awaited = true;
@@ -567,11 +571,14 @@ static void on_conn_event(struct fd_watch *w, unsigned events)
     struct http_conn *c = (struct http_conn *)(void *)w;
 
     c->busy++;
-    /* Urgent data, which HTTP does not have, ends the connection, too. */
-    if ((events & (EPOLLHUP | EPOLLERR | EPOLLPRI)) != 0)
+    /* HTTP has no urgent data. */
+    if ((events & EPOLLPRI) != 0)
         conn_break(c);
-    c->readable = c->readable || (events & (EPOLLIN | EPOLLRDHUP)) != 0;
-    c->half_closed = c->half_closed || (events & EPOLLRDHUP) != 0;
+    /* A request that arrived whole before the client closed is carried out: the socket is read
+     * to its end first, and conn_watch then breaks the connection. */
+    c->hung_up = c->hung_up || (events & (EPOLLHUP | EPOLLERR)) != 0;
+    c->half_closed = c->half_closed || c->hung_up || (events & EPOLLRDHUP) != 0;
+    c->readable = c->readable || c->hung_up || (events & (EPOLLIN | EPOLLRDHUP)) != 0;
     if ((events & EPOLLOUT) != 0) {
         c->out_awaited = false;
         if (!c->broken && !c->head_unread && out_flush(c) && c->state == CONN_FINISH)

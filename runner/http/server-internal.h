@@ -83,6 +83,7 @@ struct http_conn {
     unsigned write_ms; /* in FINISH: time-out without progress */
     bool readable;     /* the socket may hold input that no event announces again */
     bool half_closed;  /* the end of the input has arrived; it may not have been read */
+    bool hung_up;      /* both directions are closed; what had arrived may not have been read */
     bool out_awaited;  /* an event follows when the socket has room */
     bool eof;          /* the client has shut down its direction */
     bool broken;       /* conn_run is to tear it down */

@@ -11,7 +11,8 @@
  * operation may keep the pointer, and a long one sets on_gone to stop when no client waits.
  *
  * A client on a unix socket is gone when it has closed its socket. If it has only half-closed,
- * it still gets its answer; on TCP the two cannot be told apart until something is written.
+ * it still gets its answer; on TCP the two cannot be told apart until something is written. A
+ * request that arrived whole before the close is carried out all the same.
  *
  *     static void get_thing(struct http_request *req)
  *     {

@@ -46,13 +46,16 @@ def run(client):
     equal(client.api.create_container(IMAGE, "true", runtime="runc")["Warnings"], [], "a runtime at the top level")
     box.reload()
     equal(box.status, "running", "status")
-    for attempt in ({"privileged": True}, {"network_mode": "host"}, {"pid_mode": "host"}, {"cpuset_cpus": "0"}):
+    for attempt in ({"privileged": True}, {"network_mode": "host"}, {"pid_mode": "host"}, {"storage_opt": {"size": "1G"}}):
         try:
             client.containers.create(IMAGE, "true", **attempt)
             raise AssertionError(f"{attempt} was taken")
         except APIError as e:
             if e.status_code not in (403, 501):
                 raise
+    bound = client.containers.create(IMAGE, "true", cpuset_cpus="0")
+    equal(client.containers.get(bound.id).attrs["HostConfig"]["CpusetCpus"], "0", "bound to a processor")
+    bound.remove()
     box.remove(force=True, v=True)
 
 

@@ -42,6 +42,7 @@ static const struct route routes[] = {
     {"POST", "/echo", post_echo, ROUTE_BODY, 0},
     {"POST", "/small", post_echo, ROUTE_BODY, 16},
     {"GET", "/later", get_later, 0, 0},
+    {"POST", "/later", get_later, ROUTE_BODY, 0},
     {"GET", "/headers", get_headers, 0, 0},
     {0},
 };
@@ -306,6 +307,53 @@ TEST(half_close_and_close)
     rig_turn(&rig);
     CHECK_INT(http_server_connections(rig.server), 0);
     rig_close(&rig);
+}
+
+/* What arrived whole before the client closed is carried out; its handler hears of the close. A
+ * body may need several reads, and unread output makes the close an error of the socket. */
+TEST(whole_requests_of_clients_that_closed)
+{
+    static const struct {
+        const char *head;
+        size_t body;
+        bool unread; /* the client leaves an answer unread */
+    } rows[] = {
+        {"GET /later HTTP/1.1\r\n\r\n", 0, false},
+        {"POST /later HTTP/1.1\r\nContent-Length: 5\r\n\r\n", 5, false},
+        {"POST /later HTTP/1.1\r\nContent-Length: 150000\r\n\r\n", 150000, false},
+        {"GET /later HTTP/1.1\r\n\r\n", 0, true},
+        {"POST /later HTTP/1.1\r\nContent-Length: 150000\r\n\r\n", 150000, true},
+    };
+    struct rig rig;
+
+    for (size_t i = 0; i < sizeof(rows) / sizeof(rows[0]); i++) {
+        char *text = repeat(rows[i].head, 'x', rows[i].body, "");
+        int fd;
+
+        reset_kept();
+        rig_open(&rig, NULL, sets);
+        fd = rig_client(&rig);
+        rig_turn(&rig);
+        if (rows[i].unread) {
+            CHECK(rig_text(&rig, fd, "GET /hello HTTP/1.1\r\n\r\n"));
+            for (int turn = 0; turn < 20; turn++)
+                rig_turn(&rig);
+        }
+        CHECK_INT(send(fd, text, strlen(text), MSG_NOSIGNAL | MSG_DONTWAIT), strlen(text));
+        (void)close(fd);
+        for (int turn = 0; turn < 50; turn++)
+            rig_turn(&rig);
+        CHECK_INT(kept_count, 1);
+        CHECK_INT(gone_count, 1);
+        if (kept_count == 1) {
+            CHECK_INT(kept[0]->body.len, rows[i].body);
+            http_reply(kept[0], 200, NULL, NULL, NULL, 0);
+        }
+        rig_turn(&rig);
+        CHECK_INT(http_server_connections(rig.server), 0);
+        rig_close(&rig);
+        free(text);
+    }
 }
 
 TEST(vanishing_at_each_stage)

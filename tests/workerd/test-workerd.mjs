@@ -184,7 +184,7 @@ test('privileges that the policy has are given', async () => {
 });
 
 test('privileges that the policy has not are an error of monitor', { skip: DOCKER_SOCKET && 'Docker gives them' }, async () => {
-  for (const what of ['capabilities = ["SYS_ADMIN"]', 'devices = ["/dev/fuse"]', 'securityOpt = ["apparmor:unconfined"]']) {
+  for (const what of ['capabilities = ["SYS_ADMIN"]', 'devices = ["/dev/fuse"]', 'securityOpt = ["systempaths=unconfined"]']) {
     const own = await new Workerd(engine, { session: 'privileged', privileges: `, privileges = (${what})` }).start();
     try {
       assert.match((await own.run('priv', 'monitorMissing', {})).error, /failed to start/, what);
