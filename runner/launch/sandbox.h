@@ -117,7 +117,7 @@ enum { NETWORK_KEY_SIZE = 32 };
 struct launcher {
     int state_fd, layers_fd, sandboxes_fd, volumes_fd, ids_fd; /* owned */
     int image_layers_fd;                                       /* owned */
-    bool network_keyed; /* network_key is read */
+    bool network_keyed;                                        /* network_key is read */
     uint8_t network_key[NETWORK_KEY_SIZE];
     bool volumes_unswept; /* a process held a volume's lock during the sweep: sweep again */
     bool layers_unswept;  /* a process held a new layer's lock during the sweep: sweep again */

@@ -24,7 +24,7 @@ struct net_place {
 
 struct net_setup {
     /* ---- requested ---- */
-    uint32_t slot;  /* unique on this host */
+    uint32_t slot;     /* unique on this host */
     uint32_t group_v1; /* as `group`, in records of earlier launchers */
     uint8_t internet;
     uint8_t host_dns; /* derived: DNS settings are the host's, and updated with them */
@@ -44,7 +44,7 @@ struct net_setup {
     /* ---- requested; behind the others, because earlier launchers wrote the struct without ---- */
     uint32_t more_count;
     uint32_t more_v1[NET_MORE_MAX]; /* as `more`, in records of earlier launchers */
-    uint64_t group; /* members of a named network reach each other; NET_GROUP_NONE */
+    uint64_t group;              /* members of a named network reach each other; NET_GROUP_NONE */
     uint64_t more[NET_MORE_MAX]; /* groups beside `group`; none twice */
 };
 

@@ -213,8 +213,8 @@ static int put_network_names(struct buf *b, const char *id, const struct spec *s
 int sandbox_networks_request(struct buf *b, const char *id, const struct spec *spec,
                              const struct policy *policy, struct err *err)
 {
-    const enum net_mode mode = spec->network != NET_INVALID || policy == NULL ? spec->network
-                                                                             : policy->network;
+    const enum net_mode mode =
+        spec->network != NET_INVALID || policy == NULL ? spec->network : policy->network;
     uint64_t flags = LAUNCH_NET_LINK;
     int r;
 

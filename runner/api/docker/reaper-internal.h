@@ -35,7 +35,7 @@ struct reaper {
     enum reaper_phase phase;
     struct reaper_conn *conns;
     unsigned conn_count;
-    unsigned clients; /* connections that have named the session */
+    unsigned clients;                                  /* connections that have named the session */
     struct reaper_filter *filters[REAPER_FILTERS_MAX]; /* owned */
     size_t filter_count;
     uv_timer_t timer;
