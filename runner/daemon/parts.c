@@ -90,6 +90,7 @@ const struct sandbox_part sandbox_parts[] = {
      .told = {[PART_CANCEL] = volumes_prepare_cancel, [PART_REMOVED] = volumes_sandbox_gone}},
     {.name = "networks",
      .check_spec = networks_check,
+     .steps = {[STAGE_REOPEN] = networks_reopen},
      .main_runs = networks_main_runs,
      .told = {[PART_MAIN_ENDED] = networks_main_ended}},
     {.name = "trust", .steps = {[STAGE_INIT] = ca_bundle_start}, .env = ca_bundle_env},

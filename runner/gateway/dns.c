@@ -502,6 +502,8 @@ static void query_begin(struct dns_query *q)
         query_ask(q);
 }
 
+/* Called before a question is parsed, which may take longer than to send it: what is malformed
+ * counts, too. */
 static bool dns_admit(struct dns *d)
 {
     uint64_t now = dns_now(d);
@@ -524,7 +526,7 @@ static bool dns_admit(struct dns *d)
 
 static struct dns_query *query_new(struct dns *d)
 {
-    struct dns_query *q = dns_admit(d) ? calloc(1, sizeof(*q)) : NULL;
+    struct dns_query *q = calloc(1, sizeof(*q));
 
     if (q == NULL)
         return NULL;
@@ -550,9 +552,12 @@ static void on_socket_datagram(struct dns *d, int fd, const uint8_t *data, size_
                                const struct sockaddr_storage *peer, socklen_t peer_len)
 {
     struct dns_question question;
-    int rcode = dns_question_read(data, len, &question);
     struct dns_query *q;
+    int rcode;
 
+    if (!dns_admit(d))
+        return;
+    rcode = dns_question_read(data, len, &question);
     if (rcode < 0)
         return;
     if (rcode != DNS_NOERROR) {
@@ -592,7 +597,7 @@ static void on_socket_readable(struct fd_watch *w, unsigned events)
 void dns_lookup(struct dns *d, const char *name, int family, dns_found_fn *cb, void *who,
                 struct dns_query **ret)
 {
-    struct dns_query *q = query_new(d);
+    struct dns_query *q = dns_admit(d) ? query_new(d) : NULL;
     char *at;
 
     *ret = NULL;
@@ -644,9 +649,12 @@ static bool client_question(struct dns_client *c, const uint8_t *data, size_t le
 {
     auto_buf struct buf out = BUF_INIT(DNS_MESSAGE_MAX);
     struct dns_question question;
-    int rcode = dns_question_read(data, len, &question);
     struct dns_query *q;
+    int rcode;
 
+    if (!dns_admit(c->d))
+        return false;
+    rcode = dns_question_read(data, len, &question);
     if (rcode < 0)
         return false;
     if (rcode != DNS_NOERROR) {

@@ -238,7 +238,7 @@ void network_reopen_hosts(struct launcher *l, struct launch_sandbox *s)
         network_tell_all(l, s->net);
 }
 
-static void network_tell_group(struct launcher *l, uint32_t group)
+static void network_tell_group(struct launcher *l, uint64_t group)
 {
     const struct launch_sandbox *cut = NULL;
     unsigned most = 0;

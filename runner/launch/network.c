@@ -12,11 +12,11 @@
 #include "base/auto.h"
 #include "base/err.h"
 #include "base/file.h"
-#include "base/hash.h"
 #include "base/log.h"
 #include "launch/idrange.h"
 #include "launch/launcher.h"
 #include "launch/net-ops.h"
+#include "launch/network-number.h"
 #include "launch/sandbox.h"
 
 static const char net_file[] = "net", net_new[] = "net.new";
@@ -36,13 +36,18 @@ struct net_record {
     char more_aliases[NET_MORE_MAX][LAUNCH_ALIASES_MAX + 1];
 };
 
-/* Launchers before those with several networks wrote the record without net_setup's last members
- * and without more_aliases. */
+/* Launchers before those with several networks wrote the record without net_setup's members from
+ * more_count on, and without more_aliases. Later ones had numbers of 32 bits. */
 enum {
     SETUP_V1 = offsetof(struct net_setup, more_count),
-    RECORD_V1 = offsetof(struct net_record, setup) + SETUP_V1 + LAUNCH_ALIASES_MAX + 1,
+    SETUP_V2 = offsetof(struct net_setup, group),
+    SETUP_AT = offsetof(struct net_record, setup),
+    ALIASES_AT = offsetof(struct net_record, aliases),
+    RECORD_V1 = SETUP_AT + SETUP_V1 + LAUNCH_ALIASES_MAX + 1,
+    RECORD_V2 = SETUP_AT + SETUP_V2 + (NET_MORE_MAX + 1) * (LAUNCH_ALIASES_MAX + 1),
 };
-_Static_assert(SETUP_V1 == 3640, "the setup in a record is a file format");
+_Static_assert(SETUP_V2 == 3672, "likewise");
+_Static_assert(SETUP_AT == 1448 && SETUP_V1 == 3640, "the setup in a record is a file format");
 
 /* Returns the slot of the sandbox's own network. */
 static uint32_t sandbox_slot(const struct launch_sandbox *s)
@@ -85,6 +90,19 @@ static int record_save(const struct launch_sandbox *s, struct err *err)
     return r < 0 ? err_errno(err, r, "network: the sandbox's record") : 0;
 }
 
+/* Fits the record of an earlier launcher, whose setup has this many bytes, and which has n bytes
+ * in all. Its sandbox keeps the numbers that its rules on the host have. */
+static void record_convert(struct net_record *rec, size_t setup, size_t n)
+{
+    char *bytes = (char *)rec;
+
+    (void)memmove(bytes + ALIASES_AT, bytes + SETUP_AT + setup, n - SETUP_AT - setup);
+    (void)memset(bytes + SETUP_AT + setup, 0, sizeof(rec->setup) - setup);
+    rec->setup.group = rec->setup.group_v1;
+    for (size_t i = 0; i < NET_MORE_MAX; i++)
+        rec->setup.more[i] = rec->setup.more_v1[i];
+}
+
 /* Reads a record. Only the launcher writes it, so a truncated one is the result of a crash. */
 static bool record_load(int dir_fd, struct net_record *ret)
 {
@@ -93,15 +111,11 @@ static bool record_load(int dir_fd, struct net_record *ret)
 
     (void)memset(ret, 0, sizeof(*ret));
     n = fd >= 0 ? read(fd, ret, sizeof(*ret)) : -1;
-    if ((n != (ssize_t)sizeof(*ret) && n != (ssize_t)RECORD_V1) || ret->magic != NET_MAGIC ||
-        ret->size != (uint32_t)n)
+    if ((n != (ssize_t)sizeof(*ret) && n != (ssize_t)RECORD_V1 && n != (ssize_t)RECORD_V2) ||
+        ret->magic != NET_MAGIC || ret->size != (uint32_t)n)
         return false;
-    if (n == (ssize_t)RECORD_V1) {
-        const char *old = (const char *)&ret->setup + SETUP_V1;
-
-        (void)memmove(ret->aliases, old, sizeof(ret->aliases));
-        ret->setup.more_count = 0;
-    }
+    if (n != (ssize_t)sizeof(*ret))
+        record_convert(ret, n == (ssize_t)RECORD_V1 ? SETUP_V1 : SETUP_V2, (size_t)n);
     if (ret->setup.more_count > NET_MORE_MAX)
         return false;
     for (size_t i = 0; i < NET_MORE_MAX; i++)
@@ -334,35 +348,26 @@ const char *network_survivor(struct launcher *l, const struct launch_sandbox *s)
 
 /* ---- making ---- */
 
-/* Returns the number of a named network. It depends on the state directory, so two daemons do not
- * share networks. */
-static uint32_t network_group_of(const struct launcher *l, const char *name)
-{
-    const char *const parts[] = {l->state_dir, "\n", name};
-    uint32_t h = HASH_BEGIN;
-
-    for (size_t i = 0; i < sizeof(parts) / sizeof(parts[0]); i++)
-        h = hash_bytes(h, parts[i], strlen(parts[i]));
-    return h != NET_GROUP_NONE ? h : 1;
-}
-
 bool network_is_grouped(const struct launch_sandbox *s)
 {
     return s->net != NULL && s->net->group != NET_GROUP_NONE;
 }
 
-/* Two names may have one hash: a sandbox in both networks is then in one. */
-static void setup_set_groups(const struct launcher *l, struct net_setup *setup,
-                             const struct launch_request *q)
+static int setup_set_groups(struct launcher *l, struct net_setup *setup,
+                            const struct launch_request *q, struct err *err)
 {
-    setup->group = q->net_name != NULL ? network_group_of(l, q->net_name) : NET_GROUP_NONE;
-    setup->more_count = 0;
-    for (size_t i = 0; i < q->net_more_count; i++) {
-        const uint32_t group = network_group_of(l, q->net_more[i].name);
+    int r = 0;
 
-        if (!net_setup_in_group(setup, group))
-            setup->more[setup->more_count++] = group;
+    setup->group_v1 = 0;
+    setup->group = NET_GROUP_NONE;
+    setup->more_count = 0;
+    if (q->net_name != NULL)
+        r = network_number(l, q->net_name, &setup->group, err);
+    for (size_t i = 0; r == 0 && i < q->net_more_count; i++) {
+        setup->more_v1[i] = 0;
+        r = network_number(l, q->net_more[i].name, &setup->more[setup->more_count++], err);
     }
+    return r;
 }
 
 static int sandbox_set_aliases(struct launch_sandbox *s, const struct launch_request *q)
@@ -378,21 +383,24 @@ static int sandbox_set_aliases(struct launch_sandbox *s, const struct launch_req
     return 0;
 }
 
-static struct net_setup *network_box_of(const struct launcher *l, const struct launch_sandbox *s,
-                                        const struct launch_request *q)
+static int network_box_of(struct launcher *l, struct launch_sandbox *s,
+                          const struct launch_request *q, struct err *err)
 {
-    struct net_setup *setup = calloc(1, sizeof(*setup));
+    auto_free struct net_setup *setup = calloc(1, sizeof(*setup));
+    int r;
 
     if (setup == NULL)
-        return NULL;
+        return err_errno(err, -ENOMEM, "network");
     setup->slot = sandbox_slot(s);
     setup->internet = (q->net_flags & LAUNCH_NET_INTERNET) != 0;
     setup->admin = (q->net_flags & LAUNCH_NET_ADMIN) != 0;
     setup->access = q->net_access;
     setup->dns_count = (uint32_t)q->net_dns_count;
     (void)memcpy(setup->dns, q->net_dns, sizeof(setup->dns));
-    setup_set_groups(l, setup, q);
-    return setup;
+    r = setup_set_groups(l, setup, q, err);
+    if (r == 0)
+        s->net = take(setup);
+    return r;
 }
 
 static int network_make_link(struct launcher *l, struct launch_sandbox *s, struct err *err)
@@ -432,10 +440,8 @@ int network_make(struct launcher *l, struct launch_sandbox *s, const struct laun
         return 0;
     if (l->net == NULL)
         return err_set(err, -EOPNOTSUPP, "network: this launcher makes none");
-    s->net = network_box_of(l, s, q);
-    if (s->net == NULL)
-        return err_errno(err, -ENOMEM, "network");
-    return network_make_link(l, s, err);
+    r = network_box_of(l, s, q, err);
+    return r < 0 ? r : network_make_link(l, s, err);
 }
 
 /* ---- leaving ---- */
@@ -709,8 +715,11 @@ int network_change(struct launcher *l, const struct launch_request *q, struct er
     if (r < 0)
         return r;
     was = want = *s->net;
-    setup_set_groups(l, &want, q);
-    want.internet = (q->net_flags & LAUNCH_NET_INTERNET) != 0;
+    r = setup_set_groups(l, &want, q, err);
+    if (r < 0)
+        return r;
+    if ((q->net_flags & LAUNCH_NET_SAME) == 0)
+        want.internet = (q->net_flags & LAUNCH_NET_INTERNET) != 0;
     r = l->net->change(l->net->data, s->net, &want, err);
     if (r < 0)
         return r;

@@ -365,6 +365,7 @@ static int dec_net(const struct request_record *r, struct launch_request *q)
     int n = record_get_number(r, 0, UINT64_MAX, &q->net_flags);
 
     if (n == 0 && ((q->net_flags & ~(uint64_t)LAUNCH_NET_FLAGS_ALL) != 0 ||
+                   ((q->net_flags & LAUNCH_NET_SAME) != 0 && q->verb != LAUNCH_NETWORKS) ||
                    (q->net_flags & (LAUNCH_NET_INTERNET | LAUNCH_NET_LINK)) == LAUNCH_NET_INTERNET))
         n = -EINVAL;
     return n;

@@ -219,7 +219,8 @@ enum launch_net_flags {
     LAUNCH_NET_INTERNET = 1 << 1,
     /* CAP_NET_ADMIN and CAP_NET_RAW inside apply to its net namespace; also without a link */
     LAUNCH_NET_ADMIN = 1 << 2,
-    LAUNCH_NET_FLAGS_ALL = (1 << 3) - 1,
+    LAUNCH_NET_SAME = 1 << 3, /* NETWORKS: the internet stays as it is */
+    LAUNCH_NET_FLAGS_ALL = (1 << 4) - 1,
 };
 
 struct launch_wire {

@@ -112,9 +112,13 @@ struct volume_fill {
     int source_fd;       /* owned; the lock of the volume that is copied, or FD_NONE */
 };
 
+enum { NETWORK_KEY_SIZE = 32 };
+
 struct launcher {
     int state_fd, layers_fd, sandboxes_fd, volumes_fd, ids_fd; /* owned */
     int image_layers_fd;                                       /* owned */
+    bool network_keyed;                                        /* network_key is read */
+    uint8_t network_key[NETWORK_KEY_SIZE];
     bool volumes_unswept; /* a process held a volume's lock during the sweep: sweep again */
     bool layers_unswept;  /* a process held a new layer's lock during the sweep: sweep again */
     int worker_exe;       /* owned; sealed memfd of the worker's program, or FD_NONE */

@@ -1,6 +1,7 @@
 #include "net/ruleset.h"
 
 #include <errno.h>
+#include <inttypes.h>
 #include <linux/netfilter.h>
 #include <linux/netfilter/nf_tables.h>
 #include <stdio.h>
@@ -124,9 +125,9 @@ static void entries_put_groups(struct entries *all, const struct net_setup *p)
 
     if (p->group == NET_GROUP_NONE)
         return;
-    (void)snprintf(all->groups[all->group_count++], NAME_MAX_LEN, "net-%08x", p->group);
+    (void)snprintf(all->groups[all->group_count++], NAME_MAX_LEN, "net-%08" PRIx64, p->group);
     for (uint32_t i = 0; i < p->more_count && i < NET_MORE_MAX; i++)
-        (void)snprintf(all->groups[all->group_count++], NAME_MAX_LEN, "net-%08x", p->more[i]);
+        (void)snprintf(all->groups[all->group_count++], NAME_MAX_LEN, "net-%08" PRIx64, p->more[i]);
     if (all->group_count > 1)
         (void)snprintf(all->several, sizeof(all->several), "nets-%u", p->slot);
     e = entries_put(all, SET_GROUPS);

@@ -24,8 +24,8 @@ struct net_place {
 
 struct net_setup {
     /* ---- requested ---- */
-    uint32_t slot;  /* unique on this host */
-    uint32_t group; /* members of a named network reach each other; NET_GROUP_NONE */
+    uint32_t slot;     /* unique on this host */
+    uint32_t group_v1; /* as `group`, in records of earlier launchers */
     uint8_t internet;
     uint8_t host_dns; /* derived: DNS settings are the host's, and updated with them */
     uint8_t admin;    /* the sandbox may configure its interface, so it can send arbitrary frames */
@@ -42,11 +42,14 @@ struct net_setup {
     uint8_t route6; /* has IPv6, if the host has a route for it */
     struct net_addr gateway4, sandbox4, gateway6, sandbox6;
     /* ---- requested; behind the others, because earlier launchers wrote the struct without ---- */
-    uint32_t more_count, more[NET_MORE_MAX]; /* groups beside `group`; none twice */
+    uint32_t more_count;
+    uint32_t more_v1[NET_MORE_MAX]; /* as `more`, in records of earlier launchers */
+    uint64_t group;              /* members of a named network reach each other; NET_GROUP_NONE */
+    uint64_t more[NET_MORE_MAX]; /* groups beside `group`; none twice */
 };
 
 /* True if the sandbox is a member of this named network. */
-static inline bool net_setup_in_group(const struct net_setup *s, uint32_t group)
+static inline bool net_setup_in_group(const struct net_setup *s, uint64_t group)
 {
     if (group == NET_GROUP_NONE)
         return false;

@@ -322,3 +322,37 @@ int network_change_sandbox(struct sandbox *s, const struct network_change_params
     }
     return 0;
 }
+
+/* ---- a reattach ---- */
+
+static void on_networks_reopened(void *data, int r, const struct launch_reply *reply, int *fds,
+                                 const struct err *err)
+{
+    struct sandbox *s = data;
+
+    (void)reply;
+    (void)fds;
+    if (r < 0 && r != -ECANCELED && sandbox_has_link(s))
+        log_warn("network", "id=%s may be in other networks than its spec says: %s", s->id,
+                 err != NULL ? err->msg : strerror(-r));
+    sandbox_unref(s);
+}
+
+int networks_reopen(struct sandbox *s, struct err *err)
+{
+    auto_buf struct buf b = BUF_INIT(0);
+    int r;
+
+    if (!sandbox_has_link(s) || s->spec->net_container != NULL)
+        return 1;
+    /* Without a policy: its default may be another one now, which counts from the next start on. */
+    r = sandbox_networks_request(&b, s->id, s->spec, NULL, err);
+    if (r == 0)
+        r = launcher_client_send_due(s->sup->launcher, &b, on_networks_reopened, s, err);
+    if (r == 0)
+        sandbox_ref(s);
+    else
+        log_warn("network", "id=%s may be in other networks than its spec says: %s", s->id,
+                 err->msg);
+    return 1;
+}

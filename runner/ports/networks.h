@@ -96,6 +96,11 @@ int network_change_sandbox(struct sandbox *s, const struct network_change_params
                            const struct caller *who, network_change_cb *cb, void *data,
                            struct err *err);
 
+/* Step of a reattach: has the launcher put a running sandbox into the networks of its spec. An
+ * earlier daemon may have ended between the two halves of a change, and an earlier launcher has
+ * given networks other numbers. The sandbox does not wait for it. */
+int networks_reopen(struct sandbox *s, struct err *err);
+
 /* Tell of the networks of a sandbox that begins or ends to run (members of a part). */
 struct exec;
 void networks_main_runs(struct sandbox *s, struct exec *main, bool adopted);

@@ -213,13 +213,18 @@ static int put_network_names(struct buf *b, const char *id, const struct spec *s
 int sandbox_networks_request(struct buf *b, const char *id, const struct spec *spec,
                              const struct policy *policy, struct err *err)
 {
-    const enum net_mode mode = spec->network != NET_INVALID ? spec->network : policy->network;
+    const enum net_mode mode =
+        spec->network != NET_INVALID || policy == NULL ? spec->network : policy->network;
+    uint64_t flags = LAUNCH_NET_LINK;
     int r;
 
+    if (mode == NET_INVALID)
+        flags |= LAUNCH_NET_SAME;
+    else if (mode == NET_INTERNET)
+        flags |= LAUNCH_NET_INTERNET;
     launch_begin(b, LAUNCH_NETWORKS);
     launch_put_string(b, TAG_ID, id);
-    launch_put_number(b, TAG_NET,
-                      LAUNCH_NET_LINK | (mode == NET_INTERNET ? LAUNCH_NET_INTERNET : 0));
+    launch_put_number(b, TAG_NET, flags);
     r = put_network_names(b, id, spec, err);
     if (r < 0)
         return r;

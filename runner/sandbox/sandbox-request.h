@@ -40,7 +40,8 @@ int sandbox_request(struct buf *b, const char *id, const struct spec *spec,
  */
 int sandbox_net_names(const char *id, const struct spec *spec, size_t i, char **ret,
                       struct err *err);
-/* Appends the launcher's request that moves a running sandbox to the networks of its spec. */
+/* Appends the launcher's request that moves a running sandbox to the networks of its spec. policy
+ * NULL: with a spec that leaves it open the internet stays as it is. */
 int sandbox_networks_request(struct buf *b, const char *id, const struct spec *spec,
                              const struct policy *policy, struct err *err);
 

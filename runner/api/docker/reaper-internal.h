@@ -16,6 +16,7 @@ struct sandbox;
 enum {
     REAPER_FILTERS_MAX = 256,
     REAPER_CONNS_MAX = 256,
+    REAPER_PROOF_MS = 5 * 1000, /* for a client to name the session; others count for nothing */
     REAPER_FIRST_MS = 60 * 1000,
     REAPER_AGAIN_MS = 10 * 1000,
 };
@@ -34,6 +35,7 @@ struct reaper {
     enum reaper_phase phase;
     struct reaper_conn *conns;
     unsigned conn_count;
+    unsigned clients;                                  /* connections that have named the session */
     struct reaper_filter *filters[REAPER_FILTERS_MAX]; /* owned */
     size_t filter_count;
     uv_timer_t timer;

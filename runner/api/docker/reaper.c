@@ -4,6 +4,7 @@
 #include "api/docker/reaper.h"
 
 #include <errno.h>
+#include <stddef.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -113,7 +114,8 @@ struct reaper_conn {
     struct reaper *reaper;
     struct reaper_conn *next, **link;
     int fd;      /* owned */
-    bool proven; /* has named the session */
+    bool proven; /* has named the session: a client */
+    struct deadline proof;
     size_t len;
     char line[REAPER_LINE_MAX];
 };
@@ -121,11 +123,13 @@ struct reaper_conn {
 static void conn_free(struct reaper_conn *c)
 {
     watch_remove(&c->watch);
+    deadline_clear(&c->proof);
     (void)close(c->fd);
     *c->link = c->next;
     if (c->next != NULL)
         c->next->link = c->link;
     c->reaper->conn_count--;
+    c->reaper->clients -= c->proven;
     free(c);
 }
 
@@ -151,12 +155,15 @@ static uint64_t reaper_env_ms(const struct reaper *rp, const char *name, uint64_
     return otherwise;
 }
 
+/* Any process of the host can connect. So a connection that has not named the session neither
+ * delays the removal nor brings it forward. */
 static void conn_leave(struct reaper_conn *c)
 {
     struct reaper *rp = c->reaper;
+    const bool proven = c->proven;
 
     conn_free(c);
-    if (rp->phase == REAPER_WAITS && rp->conns == NULL)
+    if (rp->phase == REAPER_WAITS && proven && rp->clients == 0)
         (void)uv_timer_start(&rp->timer, on_reaper_due,
                              reaper_env_ms(rp, "RYUK_RECONNECTION_TIMEOUT", REAPER_AGAIN_MS), 0);
 }
@@ -174,6 +181,32 @@ static int reaper_add_filter(struct reaper *rp, struct reaper_filter *f, struct 
     return 0;
 }
 
+static void on_no_proof(struct deadline *d)
+{
+    conn_free((struct reaper_conn *)(void *)((char *)d - offsetof(struct reaper_conn, proof)));
+}
+
+/* The connection that has waited longest without naming the session, or NULL. */
+static struct reaper_conn *reaper_oldest_unproven(const struct reaper *rp)
+{
+    struct reaper_conn *oldest = NULL;
+
+    for (struct reaper_conn *c = rp->conns; c != NULL; c = c->next)
+        if (!c->proven)
+            oldest = c; /* new ones are put at the front */
+    return oldest;
+}
+
+static void conn_prove(struct reaper_conn *c)
+{
+    if (c->proven)
+        return;
+    c->proven = true;
+    deadline_clear(&c->proof);
+    c->reaper->clients++;
+    (void)uv_timer_stop(&c->reaper->timer);
+}
+
 static int conn_take_line(struct reaper_conn *c, const char *line, size_t len, struct err *err)
 {
     auto_ptr(reaper_filter_free) struct reaper_filter *f = NULL;
@@ -188,8 +221,8 @@ static int conn_take_line(struct reaper_conn *c, const char *line, size_t len, s
     r = reaper_filter_parse(line, len, &f, err);
     if (r < 0)
         return r;
-    c->proven = c->proven ||
-                reaper_filter_knows_session(f, sandbox_name(s), spec != NULL ? spec->labels : NULL);
+    if (reaper_filter_knows_session(f, sandbox_name(s), spec != NULL ? spec->labels : NULL))
+        conn_prove(c);
     if (!c->proven)
         return err_set(err, -EPERM, "a client has not named the session of this reaper");
     r = reaper_add_filter(c->reaper, f, err);
@@ -316,6 +349,9 @@ static bool reapers_take_client(void *data, struct sandbox *s, uint16_t port, in
     if (port != REAPER_PORT || !sandbox_is_reaper(s))
         return false;
     rp = reaper_begin(all, s);
+    c = rp != NULL && rp->conn_count == REAPER_CONNS_MAX ? reaper_oldest_unproven(rp) : NULL;
+    if (c != NULL)
+        conn_free(c);
     c = rp != NULL && rp->phase == REAPER_WAITS && rp->conn_count < REAPER_CONNS_MAX
             ? calloc(1, sizeof(*c))
             : NULL;
@@ -332,7 +368,7 @@ static bool reapers_take_client(void *data, struct sandbox *s, uint16_t port, in
         c->next->link = &c->next;
     rp->conns = c;
     rp->conn_count++;
-    (void)uv_timer_stop(&rp->timer);
+    deadline_set(evloop, &c->proof, REAPER_PROOF_MS, on_no_proof);
     return true;
 }
 
