@@ -587,8 +587,8 @@ int image_store_remove(struct image_store *s, const char *name, bool force,
                        names);
     } else if (!force && is_used(data, e.id)) {
         return err_set(err, -EBUSY,
-                       "image %.300s: a sandbox is made from it; remove that first, or the image "
-                       "with force",
+                       "conflict: unable to remove image %.300s (must force): a sandbox is using "
+                       "its referenced image; remove that first",
                        name);
     } else {
         r = drop_image(&x, e.id, ret);
