@@ -49,10 +49,13 @@ static const struct opt events_options[] = {
      .arg = "TYPE",
      .set = opt_type,
      .flags = OPT_REPEAT,
-     .help = "Only events of this type: create, adopt, start, restart, exec, exec_exit, "
-             "process_start, process_exit, pause, resume, timeout, inactive, oom, exit, stop, "
-             "destroy, update, rename, egress, health, snapshot, image_load, image_tag, "
-             "image_untag, image_remove, network_limit, network_closed, network_open"},
+     .help =
+         "Only events of this type: create, adopt, start, restart, exec, exec_exit, "
+         "process_start, process_exit, pause, resume, timeout, inactive, oom, exit, stop, "
+         "destroy, update, rename, egress, health, snapshot, image_load, image_tag, "
+         "image_untag, image_remove, network_limit, network_closed, network_open, volume_create, "
+         "volume_mount, volume_unmount, volume_remove, network_create, network_destroy, "
+         "network_connect, network_disconnect"},
     {.name = "since",
      .arg = "ID",
      .set = opt_since,
