@@ -678,8 +678,8 @@ int image_store_remove(struct image_store *s, const struct image_view *view, con
                        names);
     } else if (!force && !others_have(&x, e.owner, e.id) && is_used(data, e.id)) {
         return err_set(err, -EBUSY,
-                       "image %.300s: a sandbox is made from it; remove that first, or the image "
-                       "with force",
+                       "conflict: unable to remove image %.300s (must force): a sandbox is using "
+                       "its referenced image; remove that first",
                        name);
     } else {
         r = drop_image(&x, e.owner, view->all && by_id && force, e.id, view, ret);

@@ -730,8 +730,8 @@ static bool is_prunable(struct volume_entry *e, const struct caller *who, bool a
                         char *const *labels)
 {
     bool fits = e->state == VOLUME_READY && right_is_own(who, e->record.creator) &&
-                (all || volume_is_anonymous(e)) && volume_options(e) == NULL &&
-                volume_users(e, NULL) == 0;
+                (all || volume_is_anonymous(e) || volume_has_label(e, VOLUME_LABEL_ANONYMOUS)) &&
+                volume_options(e) == NULL && volume_users(e, NULL) == 0;
 
     for (; fits && labels != NULL && *labels != NULL; labels++)
         fits = volume_has_label(e, *labels);

@@ -100,11 +100,14 @@ struct volume_entry *volume_find_for(struct supervisor *sup, const struct caller
 /* Removes a volume. -EBUSY: a sandbox's spec names it. cb's v is always NULL. */
 int volume_remove(struct volume_entry *v, volume_cb cb, void *data, struct err *err);
 
+/* Docker's mark of a volume that was created without a name; it belongs to no sandbox. */
+#define VOLUME_LABEL_ANONYMOUS "com.docker.volume.anonymous"
+
 /*
  * Removes the volumes that no sandbox names, that are `who`'s own and that pass all filters:
- * anonymous ones, or with `all` every one without volume_options. Returns 1 if there are none; cb
- * is then not called. names: the removed ones, NULL-terminated, borrowed during the call. A failed
- * removal is logged and skipped; r of cb is 0.
+ * anonymous ones and those with VOLUME_LABEL_ANONYMOUS, or with `all` every one without
+ * volume_options. Returns 1 if there are none; cb is then not called. names: the removed ones,
+ * NULL-terminated, borrowed during the call. A failed removal is logged and skipped; r of cb is 0.
  */
 typedef void (*volume_prune_cb)(void *data, int r, char *const *names, const struct err *err);
 int volume_prune(struct supervisor *sup, const struct caller *who, bool all, char *const *labels,

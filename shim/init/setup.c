@@ -261,7 +261,10 @@ static int new_mount(const char *type, const char *options, unsigned attr)
     fs = sys_fsopen(type);
     if (fs < 0)
         return fs;
-    r = configure(fs, options);
+    /* As in Docker /proc/mounts names the type as the source, and not "none". */
+    r = sys_fsconfig(fs, FSCONFIG_SET_STRING, "source", type, 0);
+    if (r >= 0)
+        r = configure(fs, options);
     if (r >= 0)
         r = sys_fsmount(fs, attr);
     (void)close(fs);

@@ -228,7 +228,7 @@ def capabilities_and_security_options(t):
 @scenario
 def ptrace_and_unconfined_seccomp(t):
     for options in (["--cap-add", "SYS_PTRACE"], ["--security-opt", "seccomp=unconfined"], ["--cap-add=SYS_PTRACE", "--security-opt", "seccomp=unconfined"]):
-        t.equal(t.run("run", "--rm", *options, IMAGE, "true"), (0, "", ""), f"run {' '.join(options)}")
+        t.equal(t.run("run", "--rm", *options, IMAGE, "true")[:2], (0, ""), f"run {' '.join(options)}")  # a warning is allowed
 
 
 @scenario
@@ -569,7 +569,7 @@ def network_connect_and_disconnect(t):
     box = sleeper(t, "--network", "second")
 
     def reached():
-        return t.run("exec", box, "wget", "-q", "-T", "3", "-O", "-", "http://other/")[1] == "page\n"
+        return t.run("exec", box, "timeout", "3", "wget", "-q", "-O", "-", "http://other/")[1] == "page\n"
     t.check(not reached(), "a container of another network does not find it")
     t.ok("network", "connect", "net", box)
     t.until(reached, "it is found once connected", 10)

@@ -118,7 +118,9 @@ def logs_ps_top_and_events(t):
     t.like(t.ok("ps"), re.escape(box(t)))
     t.equal(t.ok("ps", "-q"), seen(t)["Id"])
     t.like(t.ok("top"), "sleep")
-    p = t.popen("logs", "-f", stdout=-3)
+    with open(os.path.join(t.dir, "followed"), "w+", encoding="utf-8") as out:
+        p = t.popen("logs", "-f", stdout=out)
+        t.until(lambda: out.seek(0) == 0 and "two" in out.read(), "logs -f shows the lines")
     t.both("kill", seconds=60)
     t.equal(p.wait(30), 0, "logs -f ends")
 

@@ -167,8 +167,25 @@ static bool value_has_prefix(const char *value, const char *wanted)
     return strncmp(value, wanted, strlen(wanted)) == 0;
 }
 
+/* Docker takes a regular expression here. Of those only the anchors are read, with the slash that
+ * names begin with in Docker: ^name$, ^/name, name$. An expression of a client is not run. */
 static bool value_has_part(const char *value, const char *wanted)
 {
+    const bool front = wanted[0] == '^' || wanted[0] == '/';
+    size_t have = strlen(value), len;
+    bool back;
+
+    wanted += wanted[0] == '^';
+    wanted += wanted[0] == '/';
+    len = strlen(wanted);
+    back = len > 0 && wanted[len - 1] == '$';
+    len -= back;
+    if (len > have)
+        return false;
+    if (front)
+        return strncmp(value, wanted, len) == 0 && (!back || len == have);
+    if (back)
+        return strncmp(value + have - len, wanted, len) == 0;
     return strstr(value, wanted) != NULL;
 }
 

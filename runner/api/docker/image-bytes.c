@@ -290,8 +290,8 @@ static void on_pull_found(void *data, int r, struct image *found, const struct e
                      p->name, p->platform);
     else if (r == -ENOENT)
         reply_errorf(p->req, r,
-                     "image %.255s is not in the store, and there are no registries yet: load it "
-                     "(docker load)",
+                     "No such image: %.255s: it is not in the store, and there are no registries "
+                     "to pull from yet: load it (docker load)",
                      p->name);
     else
         docker_image_fail(p->req, p->name, r, err);

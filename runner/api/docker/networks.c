@@ -419,10 +419,21 @@ static void delete_network(struct http_request *req)
 {
     struct network_entry *n = NULL;
     struct err err = ERR_NONE;
+    int r;
 
     if (!api_may_have_networks(req))
         return;
-    if (network_find_removable(req, &n, &err) < 0 || network_remove(n, &err) < 0)
+    r = network_find_removable(req, &n, &err);
+    if (r == 0)
+        r = network_remove(n, &err);
+    if (r == -EBUSY) { /* 403 and these words are Docker's */
+        const struct err own = err;
+
+        (void)err_set(&err, -EPERM,
+                      "error while removing network: network %.64s has active endpoints: %.300s",
+                      http_param(req, "name"), own.msg);
+    }
+    if (r < 0)
         reply_error(req, &err);
     else
         reply_empty(req, 204);

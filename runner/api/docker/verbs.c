@@ -371,6 +371,20 @@ static const struct query_field rename_fields[] = {
     {0},
 };
 
+/* In Docker's words, which clients look for. The id is told where the caller may see it. */
+static void rename_explain_conflict(struct http_request *req, const char *name, struct err *err)
+{
+    struct sandbox *other = NULL;
+    char id[DOCKER_ID_LEN + 1] = "";
+
+    if (docker_lookup(req, name, &other, NULL) == 0)
+        docker_id(sandbox_id(other), id);
+    (void)err_set(err, -EEXIST,
+                  "Conflict. The container name \"/%s\" is already in use by container \"%s\". You "
+                  "have to remove (or rename) that container to be able to reuse that name.",
+                  name, id);
+}
+
 void docker_post_rename(struct http_request *req)
 {
     struct sandbox *s = docker_sandbox(req);
@@ -383,6 +397,8 @@ void docker_post_rename(struct http_request *req)
     r = http_query_known(req, rename_fields, &q, &err);
     if (r == 0)
         r = sandbox_rename(s, q.name + (q.name[0] == '/'), &err);
+    if (r == -EEXIST)
+        rename_explain_conflict(req, q.name + (q.name[0] == '/'), &err);
     if (r < 0)
         reply_error(req, &err);
     else

@@ -160,6 +160,7 @@ static void delete_volume(struct http_request *req)
 {
     struct volume_entry *v = volume_requested(req);
     struct docker_volumes_remove_query q = {0};
+    struct sandbox *user = NULL;
     struct err err = ERR_NONE;
 
     if (v == NULL)
@@ -168,6 +169,9 @@ static void delete_volume(struct http_request *req)
         reply_error(req, &err);
     else if (volume_options(v) != NULL && count_users(v, api_supervisor(req)) > 0)
         reply_errorf(req, -EBUSY, "remove %.128s: volume is in use", volume_name(v));
+    else if (volume_users(v, &user) > 0)
+        reply_errorf(req, -EBUSY, "remove %.128s: volume is in use - [%s]", volume_name(v),
+                     sandbox_id(user));
     else if (volume_remove(v, on_volume_removed, req, &err) < 0)
         reply_error(req, &err);
 }
@@ -205,6 +209,19 @@ static void on_volume_created(void *data, int r, struct volume_entry *v, const s
         reply_json(req, 201, docker_volume(v));
 }
 
+/* Like in Docker, a volume without a name is labelled as anonymous, and so pruned by default. */
+static int volume_read_labels(const struct volume_body *b, char ***ret, struct err *err)
+{
+    auto_ptr(json_decref) json_t *labels = NULL;
+
+    if (b->name != NULL || (b->labels != NULL && !json_is_object(b->labels)))
+        return docker_label_strings(b->labels, ret, err);
+    labels = b->labels != NULL ? json_copy(b->labels) : json_object();
+    if (labels == NULL || !docker_put(labels, VOLUME_LABEL_ANONYMOUS, json_string("")))
+        return err_errno(err, -ENOMEM, "labels");
+    return docker_label_strings(labels, ret, err);
+}
+
 /* Like in Docker, creating an existing volume succeeds. */
 static int volume_create_from_body(struct http_request *req, struct err *err)
 {
@@ -229,7 +246,7 @@ static int volume_create_from_body(struct http_request *req, struct err *err)
         r = docker_volume_options_read(b.name != NULL ? b.name : "", b.options, &options,
                                        &params.bytes, err);
     if (r == 0)
-        r = docker_label_strings(b.labels, &list, err);
+        r = volume_read_labels(&b, &list, err);
     params.name = b.name;
     params.labels = list;
     params.options = options;
