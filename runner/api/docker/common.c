@@ -65,6 +65,11 @@ bool docker_admit(struct http_request *req)
     return true;
 }
 
+bool docker_is_older(const struct http_request *req, int minor)
+{
+    return req->version != NULL && version_number(req->version) < 1000 + minor;
+}
+
 /* True for null, {}, or blanks only. The text is NUL-terminated. */
 static bool text_is_nothing(const char *text, size_t len)
 {

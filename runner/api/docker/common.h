@@ -34,6 +34,9 @@ enum {
  * otherwise answers. */
 bool docker_admit(struct http_request *req);
 
+/* True if the request names a version of the API older than 1.minor. */
+bool docker_is_older(const struct http_request *req, int minor);
+
 /* Parses the body of a call that needs none. Clients send blanks, null or {} instead, some with
  * a form's content type: then *ret is NULL, whatever the type. 0 or a negative errno. */
 int docker_optional_body(struct http_request *req, json_t **ret, struct err *err);
