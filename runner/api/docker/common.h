@@ -76,6 +76,10 @@ bool docker_is_in_network(const struct spec *spec, const char *name);
 /* True for a container that Docker's API has created. */
 bool docker_is_made_here(const struct spec *spec);
 
+/* Says in Docker's words, which clients look for, that command did not start. code: as a shell has
+ * it, 126 or 127; others leave *err. -EINVAL: *err is set, with why as its end. */
+int docker_explain_exec(int code, const char *command, const char *why, struct err *err);
+
 /* ---- JSON and text ---- */
 
 /* Formats "2006-01-02T15:04:05.000000000Z"; 0 gives "0001-01-01T00:00:00Z", which is Docker's
