@@ -24,10 +24,7 @@
 #include "spec/spec.h"
 #include "workerd/sidecar.h"
 
-enum {
-    SIDE_MAX = 65535,
-    STOP_SECONDS_MAX = 86400
-};
+enum { SIDE_MAX = 65535, STOP_SECONDS_MAX = 86400 };
 
 /* ---- start ---- */
 
