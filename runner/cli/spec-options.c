@@ -132,8 +132,8 @@ const struct opt root_options[] = {
     { .name = "publish",   .letter = 'p', .arg = "HOST:PORT[/udp]", .set = on_spec_add_publish,
       .flags = OPT_REPEAT,
       .help = "Make HOST, a port of the host or IP:PORT, lead to this one; 127.0.0.1 by itself; "
-              "without HOST (:PORT) a port is chosen, which rind ls shows. Of a daemon's "
-              "sandboxes only" },
+              "without HOST (:PORT) a port is chosen, which rind ls shows; of 8000-8010:PORT a "
+              "free one; ranges of one size go pairwise. Of a daemon's sandboxes only" },
     { .name = "tmpfs",     .arg = "DST[:OPTIONS]", .set = on_spec_add_tmpfs, .flags = OPT_REPEAT,
       .help = "Mount an empty file system in memory at DST; OPTIONS: size= (64m by itself), "
               "mode= (1777), uid=, gid=, ro, noexec" },

@@ -202,6 +202,8 @@ static void console_log(struct console *c, int stream, const char *bytes, size_t
     size_t filled = 0;
     struct err err = ERR_NONE;
 
+    if (c->sandbox->spec != NULL && c->sandbox->spec->discard)
+        return;
     if (!c->opened && console_open_log(c, &err) < 0) {
         if (!c->lossy)
             log_warn("console", "id=%s %s", c->sandbox->id, err.msg);

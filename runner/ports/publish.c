@@ -32,6 +32,7 @@ struct published {
     struct published_ports *all;
     const struct publish *spec; /* borrowed */
     struct address at;          /* port 0: was never open */
+    unsigned tried;             /* ports of a range that another socket has */
     struct listener *listener;  /* TCP; NULL unless open */
     struct udp_port *udp;       /* UDP */
     bool open;
@@ -209,6 +210,14 @@ static void published_save(struct published_ports *all)
         log_warn("sandbox", "id=%s ports: %s; the next start may get others", all->s->id, err.msg);
 }
 
+/* True if the port was chosen here for p: any, or one of its range. */
+static bool publish_may_be(const struct publish *p, json_int_t port)
+{
+    if (p->host_last != 0)
+        return port >= p->host.port && port <= p->host_last;
+    return p->host.port == 0 && port > 0 && port <= 65535;
+}
+
 static void published_load(struct published_ports *all)
 {
     auto_ptr(json_decref) json_t *root = NULL;
@@ -221,7 +230,7 @@ static void published_load(struct published_ports *all)
     json_array_foreach(list, i, number) {
         json_int_t port = json_integer_value(number);
 
-        if (i < all->count && all->list[i].spec->host.port == 0 && port > 0 && port <= 65535)
+        if (i < all->count && publish_may_be(all->list[i].spec, port))
             all->list[i].at.port = (uint16_t)port;
     }
 }
@@ -291,6 +300,21 @@ static int published_use_socket(struct published *p, int fd, struct err *err)
     return r;
 }
 
+static int published_ask(struct published *p, struct err *err);
+
+/* Goes on to the next port of p's range; false if there is none left. */
+static bool published_ask_next(struct published *p)
+{
+    const struct publish *spec = p->spec;
+
+    if (spec->host_last == 0 || p->all->closing || p->all->err.code < 0 ||
+        p->tried >= (unsigned)(spec->host_last - spec->host.port))
+        return false;
+    p->tried++;
+    p->at.port = p->at.port < spec->host_last ? (uint16_t)(p->at.port + 1) : spec->host.port;
+    return published_ask(p, &p->all->err) == 0;
+}
+
 static void on_listen_reply(void *data, int r, const struct launch_reply *reply, int fds[2],
                             const struct err *err)
 {
@@ -299,6 +323,8 @@ static void on_listen_reply(void *data, int r, const struct launch_reply *reply,
     struct err own = ERR_NONE;
 
     (void)reply;
+    if (r == -EADDRINUSE && published_ask_next(p))
+        return;
     if (r == 0 && fds[0] < 0)
         r = err_set(&own, -EPROTO, "publish: no socket came");
     else if (r == 0 && !all->closing && all->err.code == 0) {
@@ -329,6 +355,7 @@ static void published_ask_all(struct published_ports *all)
     for (size_t i = 0; all->err.code == 0 && i < all->count; i++) {
         if (all->list[i].open)
             continue;
+        all->list[i].tried = 0;
         if (published_ask(&all->list[i], &all->err) == 0)
             all->asking++;
         else if (all->err.code == 0)

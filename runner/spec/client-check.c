@@ -174,7 +174,12 @@ static int check_ports(const struct client_policy *p, const struct spec *s, stru
     char text[ADDRESS_TEXT_MAX];
 
     for (size_t i = 0; i < s->port_count; i++) {
-        if (publish_allowed(&p->publish, &s->ports[i].host))
+        struct address last = s->ports[i].host;
+
+        /* each port of a range */
+        while (last.port < s->ports[i].host_last && publish_allowed(&p->publish, &last))
+            last.port++;
+        if (publish_allowed(&p->publish, &last))
             continue;
         address_format(&s->ports[i].host, text);
         return err_set(err, -EPERM, "ports[%zu]: %s: the client policy does not allow it", i, text);

@@ -155,10 +155,17 @@ static json_t *encode_tmpfs(const struct tmpfs *t)
 static json_t *encode_port(const struct publish *p)
 {
     char host[ADDRESS_TEXT_MAX];
+    json_t *root;
 
     address_format_host(&p->host, host);
-    return json_pack("{s:s, s:i, s:i, s:s}", "hostAddress", host, "hostPort", (int)p->host.port,
+    root = json_pack("{s:s, s:i, s:i, s:s}", "hostAddress", host, "hostPort", (int)p->host.port,
                      "port", (int)p->port, "protocol", p->udp ? "udp" : "tcp");
+    if (p->host_last != 0 &&
+        json_object_set_new(root, "hostPortLast", json_integer(p->host_last)) < 0) {
+        json_decref(root);
+        return NULL;
+    }
+    return root;
 }
 
 /* Takes the element. If it is NULL, the array is freed and set to NULL. */
@@ -386,6 +393,8 @@ int spec_to_json(const struct spec *s, json_t **ret, struct err *err)
     put_value(&o, "stdin", json_boolean(s->interactive));
     put_value(&o, "attach", json_boolean(s->attach));
     put_value(&o, "console", json_boolean(s->console));
+    if (s->discard)
+        put_value(&o, "discardOutput", json_true());
     put_value(&o, "restart", encode_restart(s));
     put_string(&o, "stopSignal", signal);
     put_number(&o, "stopTimeoutMs", s->stop_timeout_ms);

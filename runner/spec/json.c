@@ -514,7 +514,7 @@ static const struct strtab protocols[] = {{"tcp", PROTOCOL_TCP}, {"udp", PROTOCO
 
 struct port_json {
     char *host; /* owned */
-    int64_t host_port, port;
+    int64_t host_port, host_last, port;
     int protocol;
 };
 
@@ -523,6 +523,7 @@ struct port_json {
 static const struct jfield port_fields[] = {
     {.name = "hostAddress", .decode = j_string, PORT(host), .min = 1, .max = ADDRESS_TEXT_MAX, .nullable = true},
     {.name = "hostPort",    .decode = j_int64,  PORT(host_port), .min = 0, .max = 65535, .nullable = true},
+    {.name = "hostPortLast", .decode = j_int64, PORT(host_last), .min = 1, .max = 65535, .nullable = true},
     {.name = "port",        .decode = j_int64,  PORT(port), .min = 1, .max = 65535, .required = true},
     {.name = "protocol",    .decode = j_enum,   PORT(protocol), .names = protocols},
     {0},
@@ -537,7 +538,8 @@ static int decode_port(json_t *element, struct spec *s, const struct jpath *path
 
     r = json_decode_at(element, port_fields, &p, path, err);
     if (r == 0) {
-        r = spec_put_publish(s, p.host, p.host_port, p.port, p.protocol == PROTOCOL_UDP, &why);
+        r = spec_put_publish_range(s, p.host, p.host_port, p.host_last, p.port,
+                                   p.protocol == PROTOCOL_UDP, &why);
         r = r < 0 ? parser_error(err, r, path, &why) : 0;
     }
     free(p.host);
@@ -891,6 +893,7 @@ static const struct jfield spec_fields[] = {
     {.name = "stdin",      .decode = d_bool,       .nullable = true, .off = SPEC(interactive)},
     {.name = "attach",     .decode = d_bool,       .nullable = true, .off = SPEC(attach)},
     {.name = "console",    .decode = d_bool,       .nullable = true, .off = SPEC(console)},
+    {.name = "discardOutput", .decode = d_bool,    .nullable = true, .off = SPEC(discard)},
     {.name = "restart",    .decode = d_restart,    .nullable = true},
     {.name = "stopSignal", .decode = d_text,       .nullable = true},
     {.name = "stopTimeoutMs",       .decode = d_int64, .nullable = true, .off = SPEC(stop_timeout_ms),
@@ -918,6 +921,8 @@ int spec_from_json(json_t *root, struct spec **ret, struct err *err)
         r = join_command(&d, err);
     if (r == 0)
         r = spec_validate_kept(s, err);
+    if (r == 0 && s->discard && !s->console)
+        r = err_set(err, -EINVAL, "discardOutput: goes with console alone");
     free(d.entrypoint);
     free(d.command);
     if (r < 0)

@@ -53,6 +53,7 @@ struct tmpfs {
 /* A published host port. */
 struct publish {
     struct address host; /* port 0 = any free port */
+    uint16_t host_last;  /* any free port from host's to this one; 0 = no range */
     uint16_t port;
     bool udp;
 };
@@ -158,6 +159,7 @@ struct spec {
     bool read_only, tty, interactive, init;
     bool attach;        /* for kept sandboxes: output goes to attached clients, not to a log */
     bool console;       /* for kept sandboxes: output goes to all clients, and a log with times */
+    bool discard;       /* with console: output goes to clients, and to no log */
     int64_t timeout_ms; /* LIMIT_UNSET = none */
     /* ---- for kept sandboxes ---- */
     char **labels; /* owned, NULL-terminated "K=V" */
@@ -311,7 +313,7 @@ int spec_set_timeout(struct spec *s, const char *text, struct err *err); /* 90, 
 int spec_set_command(struct spec *s, char *const argv[], struct err *err);
 /*
  * [HOSTIP:]HOSTPORT:PORT[/tcp|/udp]; HOSTIP defaults to 127.0.0.1; an empty HOSTPORT = any free
- * port
+ * port. FIRST-LAST:PORT = a free one of these; FIRST-LAST:FIRST-LAST = each of them in order.
  */
 int spec_add_publish(struct spec *s, const char *text, struct err *err);
 
@@ -346,6 +348,9 @@ int spec_put_named_volume(struct spec *s, const char *name, const char *target, 
 /* host: NULL = 127.0.0.1. */
 int spec_put_publish(struct spec *s, const char *host, int64_t host_port, int64_t port, bool udp,
                      struct err *err);
+/* As spec_put_publish, with any free port of the host from host_port to host_last (0: no range). */
+int spec_put_publish_range(struct spec *s, const char *host, int64_t host_port, int64_t host_last,
+                           int64_t port, bool udp, struct err *err);
 /* Copies what t (spec/tmpfs.h) says, but for its target. */
 int spec_put_tmpfs(struct spec *s, const char *target, const struct tmpfs *t, struct err *err);
 

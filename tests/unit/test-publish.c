@@ -9,6 +9,37 @@
 #include "spec/spec.h"
 #include "tap.h"
 
+TEST(ranges_of_ports)
+{
+    static const struct {
+        const char *text;
+        size_t count;
+        unsigned host, host_last, port; /* of the last one */
+    } rows[] = {
+        {"8000-8010:80", 1, 8000, 8010, 80},
+        {"8000-8000:80", 1, 8000, 0, 80},
+        {"8000-8010:80-90", 11, 8010, 0, 90},
+        {"127.0.0.1:1-64:1-64/udp", 64, 64, 0, 64},
+        {":80-81", 2, 0, 0, 81},
+    };
+
+    for (size_t i = 0; i < sizeof(rows) / sizeof(rows[0]); i++) {
+        struct spec *s = spec_new();
+        struct err err = ERR_NONE;
+        const struct publish *last;
+
+        CHECK_INT(spec_add_publish(s, rows[i].text, &err), 0);
+        CHECK_INT(s->port_count, rows[i].count);
+        last = s->port_count > 0 ? &s->ports[s->port_count - 1] : NULL;
+        if (last != NULL) {
+            CHECK_INT(last->host.port, rows[i].host);
+            CHECK_INT(last->host_last, rows[i].host_last);
+            CHECK_INT(last->port, rows[i].port);
+        }
+        spec_free(s);
+    }
+}
+
 TEST(publish_options_are_parsed)
 {
     static const struct {
@@ -44,7 +75,16 @@ TEST(publish_options_are_parsed)
         {"127.0.0.1:80:80/sctp", NULL, 0, false},
         {"127.0.0.1:80:80/", NULL, 0, false},
         {"127.0.0.1:80:80/tcp/udp", NULL, 0, false},
-        {"80-90:80-90", NULL, 0, false},
+        {"80-90:80-91", NULL, 0, false},
+        {"90-80:80", NULL, 0, false},
+        {"0-80:80", NULL, 0, false},
+        {"80-:80", NULL, 0, false},
+        {"-80:80", NULL, 0, false},
+        {"80-90-91:80", NULL, 0, false},
+        {"80-65536:80", NULL, 0, false},
+        {"80:80-81", NULL, 0, false},
+        {":80-", NULL, 0, false},
+        {"1-65:1-65", NULL, 0, false},
     };
 
     for (size_t i = 0; i < sizeof(rows) / sizeof(rows[0]); i++) {

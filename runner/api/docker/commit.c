@@ -5,6 +5,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "api/docker/change-lines.h"
 #include "api/docker/commit-config.h"
 #include "api/docker/common.h"
 #include "api/docker/containers.h"
@@ -121,12 +122,21 @@ static int commit_begin(const struct docker_commit *c, struct err *err)
     auto_free const char **changes = NULL;
     char *entry[ENTRY_CHANGES] = {NULL}, name[REFERENCE_MAX + 1];
     struct snapshot_options o = {.message = q->comment, .author = q->author};
-    size_t own = 0, n = 0;
+    char **lines = NULL;
+    size_t own = 0, n = 0, asked = 0;
     int r = commit_entry(c->s, entry, err);
+
+    if (r == 0) {
+        r = change_lines(q->changes.values, q->changes.count, &lines);
+        if (r < 0)
+            (void)err_errno(err, r, "changes");
+    }
+    while (lines != NULL && lines[asked] != NULL)
+        asked++;
 
     while (c->config != NULL && c->config[own] != NULL)
         own++;
-    changes = calloc(ENTRY_CHANGES + own + q->changes.count + 1, sizeof(*changes));
+    changes = calloc(ENTRY_CHANGES + own + asked + 1, sizeof(*changes));
     if (r == 0 && changes == NULL)
         r = err_errno(err, -ENOMEM, "commit");
     for (size_t i = 0; r == 0 && i < ENTRY_CHANGES; i++)
@@ -134,8 +144,8 @@ static int commit_begin(const struct docker_commit *c, struct err *err)
             changes[n++] = entry[i];
     for (size_t i = 0; r == 0 && i < own; i++)
         changes[n++] = c->config[i];
-    for (size_t i = 0; r == 0 && i < q->changes.count; i++)
-        changes[n++] = q->changes.values[i];
+    for (size_t i = 0; r == 0 && i < asked; i++)
+        changes[n++] = lines[i];
     o.changes = changes;
     if (q->repo != NULL && q->repo[0] != '\0') {
         docker_join_name(q->repo, q->tag, name);
@@ -146,6 +156,7 @@ static int commit_begin(const struct docker_commit *c, struct err *err)
         r = sandbox_snapshot(c->s, IMAGE_VIEW(c->req), &o, on_commit_image, c->req, err);
     free(entry[0]);
     free(entry[1]);
+    json_strings_free(lines);
     return r;
 }
 

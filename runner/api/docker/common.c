@@ -65,6 +65,25 @@ bool docker_admit(struct http_request *req)
     return true;
 }
 
+bool docker_is_older(const struct http_request *req, int minor)
+{
+    return req->version != NULL && version_number(req->version) < 1000 + minor;
+}
+
+int docker_explain_exec(int code, const char *command, const char *why, struct err *err)
+{
+    enum { CANNOT_EXECUTE = 126, NOT_FOUND = 127 };
+
+    if (code == CANNOT_EXECUTE)
+        return err_set(err, -EINVAL, "exec: \"%.128s\": permission denied: %s", command, why);
+    if (code != NOT_FOUND)
+        return 0;
+    if (strchr(command, '/') == NULL)
+        return err_set(err, -EINVAL, "exec: \"%.128s\": executable file not found in $PATH",
+                       command);
+    return err_set(err, -EINVAL, "exec: \"%.128s\": no such file or directory: %s", command, why);
+}
+
 /* True for null, {}, or blanks only. The text is NUL-terminated. */
 static bool text_is_nothing(const char *text, size_t len)
 {

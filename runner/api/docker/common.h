@@ -34,6 +34,9 @@ enum {
  * otherwise answers. */
 bool docker_admit(struct http_request *req);
 
+/* True if the request names a version of the API older than 1.minor. */
+bool docker_is_older(const struct http_request *req, int minor);
+
 /* Parses the body of a call that needs none. Clients send blanks, null or {} instead, some with
  * a form's content type: then *ret is NULL, whatever the type. 0 or a negative errno. */
 int docker_optional_body(struct http_request *req, json_t **ret, struct err *err);
@@ -74,6 +77,10 @@ const char *docker_network_at(const struct spec *spec, size_t i);
 bool docker_is_in_network(const struct spec *spec, const char *name);
 /* True for a container that Docker's API has created. */
 bool docker_is_made_here(const struct spec *spec);
+
+/* Says in Docker's words, which clients look for, that command did not start. code: as a shell has
+ * it, 126 or 127; others leave *err. -EINVAL: *err is set, with why as its end. */
+int docker_explain_exec(int code, const char *command, const char *why, struct err *err);
 
 /* ---- JSON and text ---- */
 

@@ -368,9 +368,10 @@ static json_t *encode_mounts(const struct spec *spec, json_t *kept)
         const char *other = docker_volume_replaced(kept, v->target);
         const char *name = other != NULL ? other : v->source;
         bool named = v->source == NULL || v->source[0] != '/' || other != NULL;
-        json_t *m = json_pack("{s:s, s:s, s:s, s:s, s:b, s:s}", "Type", named ? "volume" : "bind",
-                              "Source", v->source != NULL ? v->source : "", "Destination",
-                              v->target, "Mode", "", "RW", (int)!v->read_only, "Propagation", "");
+        json_t *m =
+            json_pack("{s:s, s:s, s:s, s:s, s:b, s:s}", "Type", named ? "volume" : "bind", "Source",
+                      v->source != NULL ? v->source : "", "Destination", v->target, "Mode", "",
+                      "RW", (int)!v->read_only, "Propagation", named ? "" : "rprivate");
 
         if (m != NULL && named) {
             (void)docker_put(m, "Name", json_string(name != NULL ? name : ""));

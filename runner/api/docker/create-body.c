@@ -241,11 +241,22 @@ struct log_config {
 static int t_log_type(json_t *value, const struct body_field *field, void *dst, const char *path,
                       struct err *err)
 {
-    static const char *const words[] = {"json-file", "local", NULL};
+    /* the drivers of Docker that send logs elsewhere, or to the host's */
+    static const char *const absent[] = {"awslogs",  "etwlogs", "fluentd", "gcplogs", "gelf",
+                                         "journald", "splunk",  "syslog",  NULL};
+    const char *type = json_string_value(value);
 
     (void)field;
-    (void)dst;
-    return word_only(value, words, path, -EOPNOTSUPP, "logs are kept by rind itself", err);
+    if (type == NULL)
+        return body_fail(err, -EINVAL, path, "must be a string");
+    if (strcmp(type, "json-file") == 0 || strcmp(type, "local") == 0)
+        return 0;
+    if (strcmp(type, "none") == 0)
+        return create_put(dst, "discardOutput", json_true(), err);
+    for (size_t i = 0; absent[i] != NULL; i++)
+        if (strcmp(type, absent[i]) == 0)
+            return body_fail(err, -EOPNOTSUPP, path, "\"%s\": logs are kept by rind itself", type);
+    return body_fail(err, -EINVAL, path, "logger: no log driver named '%.64s' is registered", type);
 }
 
 static const struct body_field log_fields[] = {
@@ -394,7 +405,7 @@ static const struct body_field host_fields[] = {
     {.name = "PidsLimit",      .take = b_number, BODY(asked.pids)},
     {.name = "ShmSize",        .take = b_number, BODY(asked.shm)},
     {.name = "Ulimits",        .take = t_ulimits},
-    {.name = "Dns",            .take = t_dns},
+    {.name = "Dns",            .take = t_dns, .loose = true},
     {.name = "ExtraHosts",     .take = t_extra_hosts},
     {.name = "GroupAdd",       .take = t_group_add},
     {.name = "CapAdd",         .take = t_cap_add},
@@ -448,8 +459,8 @@ static const struct body_field host_fields[] = {
     NOT_HERE("BlkioDeviceWriteBps"),
     NOT_HERE("BlkioDeviceReadIOps"),
     NOT_HERE("BlkioDeviceWriteIOps"),
-    NOT_HERE("DnsOptions"),
-    NOT_HERE("DnsSearch"),
+    {.name = "DnsOptions",     .code = -EOPNOTSUPP, .why = "is not supported", .loose = true},
+    {.name = "DnsSearch",      .code = -EOPNOTSUPP, .why = "is not supported", .loose = true},
     {.name = "Links",          .take = t_links},
     NOT_HERE("StorageOpt"),
     {.name = "Annotations",    .code = -EOPNOTSUPP, .why = "is not supported", .loose = true},

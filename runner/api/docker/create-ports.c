@@ -60,21 +60,42 @@ static const struct body_field binding_fields[] = {
     {0},
 };
 
+/* Parses "8080", or "8000-8010" for a free one of them. *ret_last: 0 without a range. */
+static int host_port_parse(const char *text, int64_t *ret, int64_t *ret_last)
+{
+    const char *dash = strchr(text, '-');
+    char first[8];
+
+    if (dash == NULL)
+        return port_parse(text, 0, ret);
+    if (dash - text >= (ptrdiff_t)sizeof(first))
+        return -EINVAL;
+    (void)snprintf(first, sizeof(first), "%.*s", (int)(dash - text), text);
+    if (port_parse(first, 1, ret) < 0 || port_parse(dash + 1, *ret, ret_last) < 0)
+        return -EINVAL;
+    return 0;
+}
+
 /* Without an address Docker binds all addresses of the host. Here the default is 127.0.0.1, as
  * Docker recommends; all addresses must be requested. */
 static int add_port(struct making *m, const char *key, const struct binding *b, const char *path,
                     struct err *err)
 {
     const char *protocol;
-    int64_t port, host = 0;
+    int64_t port, host = 0, last = 0;
     json_t *p;
 
     if (port_split(key, &port, &protocol) < 0)
         return body_fail(err, -EINVAL, path, "\"%.32s\" is no port of TCP or UDP", key);
-    if (b->port != NULL && port_parse(b->port, 0, &host) < 0)
-        return body_fail(err, -EINVAL, path, "HostPort \"%.32s\": must be one port", b->port);
+    if (b->port != NULL && host_port_parse(b->port, &host, &last) < 0)
+        return body_fail(err, -EINVAL, path, "HostPort \"%.32s\": must be a port, or FIRST-LAST",
+                         b->port);
     p = json_pack("{s:I, s:I, s:s, s:s*}", "port", (json_int_t)port, "hostPort", (json_int_t)host,
                   "protocol", protocol, "hostAddress", b->ip);
+    if (p != NULL && last != 0 && !docker_put(p, "hostPortLast", json_integer(last))) {
+        json_decref(p);
+        p = NULL;
+    }
     return p != NULL ? create_push(m, "ports", p, err) : create_no_memory(err);
 }
 

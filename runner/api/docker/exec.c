@@ -462,20 +462,23 @@ static void on_exec_failed(void *data, const struct err *err, int exit_code)
 {
     struct exec_record *x = data;
     struct http_request *req = take(x->req);
-    char text[ERR_MSG_MAX + 64];
+    struct err own = ERR_NONE;
+    char text[ERR_MSG_MAX + 128];
     int n;
 
+    if (docker_explain_exec(exit_code, x->spec->argv[0], err->msg, &own) == 0)
+        own = *err;
+    n = snprintf(text, sizeof(text),
+                 "OCI runtime exec failed: exec failed: unable to start container process: %s",
+                 own.msg);
     record_end(x, exit_code > STATUS_CANNOT_EXECUTE ? exit_code : STATUS_CANNOT_EXECUTE);
     if (req == NULL)
         return;
     if (x->detach) {
-        struct err own = {.code = -EINVAL};
-
-        (void)err_set(&own, -EINVAL, "exec failed: %s", err->msg);
-        reply_error(req, &own);
+        reply_errorf(req, -EINVAL, "%s", text);
         return;
     }
-    n = snprintf(text, sizeof(text), "exec failed: %s\r\n", err->msg);
+    n += snprintf(text + n, sizeof(text) - (size_t)n, "\r\n");
     if (!req->upgraded)
         docker_upgrade(req, x->raw, on_exec_body);
     (void)docker_send(req, x->raw, 1, text, (size_t)n);

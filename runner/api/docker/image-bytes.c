@@ -6,6 +6,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "api/docker/change-lines.h"
 #include "api/docker/common.h"
 #include "api/docker/containers.h"
 #include "api/docker/images.h"
@@ -17,6 +18,7 @@
 #include "http/reply.h"
 #include "http/route-query.h"
 #include "images/images.h"
+#include "json/decode.h"
 #include "sandbox/sandbox.h"
 
 void docker_join_name(const char *repo, const char *tag, char ret[REFERENCE_MAX + 1])
@@ -87,7 +89,8 @@ static void on_load_done(void *data, int r, const struct err *err)
     bool said = true;
 
     l->load = NULL;
-    if (r < 0 && !l->started) {
+    /* As in Docker a load that fails says so in its stream. */
+    if (r < 0 && !l->started && l->import) {
         docker_image_fail(l->req, "archive", r, err);
         free(l);
         return;
@@ -224,11 +227,12 @@ static const struct query_field create_fields[] = {
 
 static void import_image(struct http_request *req, const struct image_create_query *q)
 {
-    const char *changes[QUERY_LIST_MAX + 1] = {NULL};
+    char **changes = NULL;
     char name[REFERENCE_MAX + 1];
-    struct image_import i = {.message = q->message, .changes = changes};
+    struct image_import i = {.message = q->message};
     struct err err = ERR_NONE;
     struct docker_loading *l;
+    int r;
 
     if (!api_may_load(req))
         return;
@@ -240,8 +244,13 @@ static void import_image(struct http_request *req, const struct image_create_que
         reply_errorf(req, -EOPNOTSUPP, "fromSrc: only \"-\", the body: nothing is fetched");
         return;
     }
-    for (size_t k = 0; k < q->changes.count; k++)
-        changes[k] = q->changes.values[k];
+    r = change_lines(q->changes.values, q->changes.count, &changes);
+    if (r < 0) {
+        reply_errorf(req, r, "changes: %s", strerror(-r));
+        json_strings_free(changes);
+        return;
+    }
+    i.changes = (const char *const *)changes;
     if (q->repo != NULL && q->repo[0] != '\0') {
         docker_join_name(q->repo, q->tag, name);
         i.name = name;
@@ -252,6 +261,7 @@ static void import_image(struct http_request *req, const struct image_create_que
             l,
             images_import(native_images(req), IMAGE_VIEW(req), &i, &load_events, l, &l->load, &err),
             &err);
+    json_strings_free(changes);
 }
 
 struct pulling {

@@ -90,6 +90,15 @@ json_t *docker_image(const struct image *image)
     return root;
 }
 
+bool docker_image_add_container(json_t *root, const struct image *image)
+{
+    json_t *inner = json_object_get(image->config_tree, "container_config");
+
+    return docker_put(root, "Container", json_string("")) &&
+           docker_put(root, "ContainerConfig",
+                      json_is_object(inner) ? json_incref(inner) : encode_config(image));
+}
+
 static json_t *encode_labels(const struct image *image)
 {
     json_t *object = json_object();

@@ -159,6 +159,19 @@ struct docker_image_search {
     const char *platform; /* of the request; NULL: any */
 };
 
+static void search_reply(const struct docker_image_search *f, const struct image *image)
+{
+    enum { NO_CONTAINER = 45 }; /* since 1.45 an image says nothing of its build's container */
+    json_t *root = f->encode(image);
+
+    if (f->encode == docker_image && root != NULL && docker_is_older(f->req, NO_CONTAINER) &&
+        !docker_image_add_container(root, image)) {
+        json_decref(root);
+        root = NULL;
+    }
+    reply_json(f->req, 200, root);
+}
+
 static void on_image_found(void *data, int r, struct image *found, const struct err *err)
 {
     auto_ptr(image_free) struct image *image = found;
@@ -170,7 +183,7 @@ static void on_image_found(void *data, int r, struct image *found, const struct 
         reply_errorf(f->req, -ENOENT, "image %.255s is of another platform than %.128s",
                      http_param(f->req, "name"), f->platform);
     else
-        reply_json(f->req, 200, f->encode(image));
+        search_reply(f, image);
     free(f);
 }
 

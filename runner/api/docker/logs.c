@@ -238,6 +238,8 @@ void docker_get_logs(struct http_request *req)
         r = err_set(&err, -EOPNOTSUPP,
                     "container %s was not made over this API: its log is at /v1/sandboxes",
                     sandbox_name(s));
+    if (r == 0 && sandbox_spec(s)->discard)
+        r = err_set(&err, -EOPNOTSUPP, "configured logging driver does not support reading");
     if (r < 0) {
         reply_error(req, &err);
         return;

@@ -24,12 +24,7 @@
 #include "spec/spec.h"
 #include "workerd/sidecar.h"
 
-enum {
-    STATUS_CANNOT_EXECUTE = 126,
-    STATUS_NOT_FOUND = 127,
-    SIDE_MAX = 65535,
-    STOP_SECONDS_MAX = 86400
-};
+enum { SIDE_MAX = 65535, STOP_SECONDS_MAX = 86400 };
 
 /* ---- start ---- */
 
@@ -41,12 +36,7 @@ static void start_explain_failure(const struct sandbox *s, const struct err *why
     const char *command = spec != NULL && spec->argv[0] != NULL ? spec->argv[0] : "";
 
     sandbox_get_info(s, &f);
-    if (f.exit_code == STATUS_NOT_FOUND)
-        (void)err_set(ret, -EINVAL, "exec: \"%.128s\": no such file or directory: %s", command,
-                      why->msg);
-    else if (f.exit_code == STATUS_CANNOT_EXECUTE)
-        (void)err_set(ret, -EINVAL, "exec: \"%.128s\": permission denied: %s", command, why->msg);
-    else
+    if (docker_explain_exec(f.exit_code, command, why->msg, ret) == 0)
         *ret = *why;
     /* 404 means a missing container, so a missing user or group is reported as 400. */
     if (ret->code == -ENOENT)

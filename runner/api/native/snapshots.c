@@ -189,8 +189,10 @@ static int clone_spec(struct supervisor *sup, const struct sandbox *s, const str
         (void)json_object_del(root, gone[i]);
     if (b->name != NULL && json_object_set_new(root, "name", json_string(b->name)) < 0)
         return err_errno(err, -ENOMEM, "clone");
-    json_array_foreach(json_object_get(root, "ports"), i, port)
+    json_array_foreach(json_object_get(root, "ports"), i, port) {
         (void)json_object_set_new(port, "hostPort", json_integer(0));
+        (void)json_object_del(port, "hostPortLast");
+    }
     clone_volumes(sup, json_object_get(root, "volumes"));
     *ret = take(root);
     return 0;
