@@ -26,7 +26,7 @@ enum {
 /* Inodes with several names that are counted already: a hash table with open addressing. Inode
  * number 0 marks a free place, and is no file's. */
 struct links_seen {
-    uint64_t *inodes; /* owned */
+    uint64_t *inodes;   /* owned */
     size_t count, room; /* room: a power of two, or 0 */
 };
 

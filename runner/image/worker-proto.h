@@ -74,7 +74,7 @@ enum {
     WORKER_NAME_MAX = 255,       /* bytes of a component */
     WORKER_PROGRESS_MS = 100,
     WORKER_SIZE_MS = 5000, /* the longest walk of SIZE */
-    WORKER_DIGEST = 32, /* bytes of a SHA-256 */
+    WORKER_DIGEST = 32,    /* bytes of a SHA-256 */
     WORKER_WINDOW_LOG_MAX = 27,
     WORKER_VERSION = 1,
 };
@@ -128,7 +128,8 @@ enum worker_flags {
      * without other ids.
      */
     WORKER_KEEP_OWNER = 1 << 4,
-    /* DONE of SIZE: entries, time or depth have reached their bound, and the rest is not counted. */
+    /* DONE of SIZE: entries, time or depth have reached their bound, and the rest is not counted.
+     */
     WORKER_PARTIAL = 1 << 5,
 };
 

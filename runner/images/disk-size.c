@@ -18,7 +18,7 @@ enum {
     QUEUE_MAX = 4096,
     QUEUE_MS = 10000, /* the longest wait for a worker */
     ENTRIES_MAX = 1000000,
-    KEEP_MS = 5000,
+    KEEP_MS = 3000,
 };
 
 /* One count, queued or running. */
@@ -40,8 +40,7 @@ static bool size_find(const struct images *im, enum disk_size_kind kind, const c
     for (size_t i = 0; i < DISK_SIZES_KEPT; i++) {
         const struct size_kept *k = &im->sizes.kept[i];
 
-        if (k->kind != kind || strcmp(k->name, name) != 0 ||
-            k->counted_ms < since_ms)
+        if (k->kind != kind || strcmp(k->name, name) != 0 || k->counted_ms < since_ms)
             continue;
         *ret = k->size;
         return true;
@@ -121,8 +120,8 @@ static int size_job_start(struct size_job *j, struct err *err)
     return r;
 }
 
-/* Starts queued counts. One that another request has counted since it was asked for, or that has waited for too
- * long, ends without a worker. */
+/* Starts queued counts. One that another request has counted since it was asked for, or that has
+ * waited for too long, ends without a worker. */
 static void sizes_start_next(struct images *im)
 {
     while (im->sizes.first != NULL && im->sizes.running < AT_ONCE) {

@@ -687,8 +687,7 @@ static int check_layers(const struct launch_request *q, struct err *err)
 {
     const bool one = q->verb == LAUNCH_LAYER_COMMIT || q->verb == LAUNCH_LAYER_REMOVE;
     const bool of_sandbox = q->work == LAUNCH_WORK_UPPER || q->work == LAUNCH_WORK_ROOT ||
-                            q->work == LAUNCH_WORK_CHANGES ||
-                            q->work == LAUNCH_WORK_SANDBOX_SIZE ||
+                            q->work == LAUNCH_WORK_CHANGES || q->work == LAUNCH_WORK_SANDBOX_SIZE ||
                             (q->verb == LAUNCH_VOLUME_FILL && q->sandbox != NULL);
 
     if ((q->verb == LAUNCH_WORKER) != (q->work != LAUNCH_WORK_INVALID))

@@ -267,8 +267,7 @@ static int tree_sandbox_size(struct worker_starting *st, struct err *err)
 /* A volume that was never used has no directory of contents yet. */
 static int tree_volume_size(struct worker_starting *st, struct err *err)
 {
-    struct mount_attr attr = {.attr_set =
-                                  MOUNT_ATTR_RDONLY | MOUNT_ATTR_NOSUID | MOUNT_ATTR_NODEV};
+    struct mount_attr attr = {.attr_set = MOUNT_ATTR_RDONLY | MOUNT_ATTR_NOSUID | MOUNT_ATTR_NODEV};
     auto_close int dir = volume_open(st->l, st->q->volume_name, err);
     auto_close int lock = FD_NONE;
     int r;
@@ -330,9 +329,12 @@ static int tree_root(struct worker_starting *st, struct err *err)
 }
 
 static int (*const tree_steps[LAUNCH_WORK_MAX])(struct worker_starting *st, struct err *err) = {
-    [LAUNCH_WORK_STREAM] = tree_none, [LAUNCH_WORK_LAYER] = tree_layer,
-    [LAUNCH_WORK_IMAGE] = tree_image, [LAUNCH_WORK_UPPER] = tree_upper,
-    [LAUNCH_WORK_ROOT] = tree_root,   [LAUNCH_WORK_CHANGES] = tree_changes,
+    [LAUNCH_WORK_STREAM] = tree_none,
+    [LAUNCH_WORK_LAYER] = tree_layer,
+    [LAUNCH_WORK_IMAGE] = tree_image,
+    [LAUNCH_WORK_UPPER] = tree_upper,
+    [LAUNCH_WORK_ROOT] = tree_root,
+    [LAUNCH_WORK_CHANGES] = tree_changes,
     [LAUNCH_WORK_SANDBOX_SIZE] = tree_sandbox_size,
     [LAUNCH_WORK_VOLUME_SIZE] = tree_volume_size,
 };

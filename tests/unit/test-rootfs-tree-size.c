@@ -108,7 +108,7 @@ TEST(what_is_sparse_and_what_is_elsewhere)
     lab_done(&l);
 }
 
-TEST(bounds)
+TEST(a_bound_leaves_a_part)
 {
     struct lab l;
     int at;

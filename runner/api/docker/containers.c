@@ -428,10 +428,11 @@ static int prune_start(struct container_prune *p, const struct filters *f, int64
 {
     int r = prune_collect(p, f, until_ms, err);
 
-    return r < 0 ? r
-                 : docker_sizes_put(
-                       p->req, &(struct docker_sizes){.containers = p->measured, .prune = true},
-                       on_prune_measured, p, err);
+    return r < 0
+               ? r
+               : docker_sizes_put(p->req,
+                                  &(struct docker_sizes){.containers = p->measured, .prune = true},
+                                  on_prune_measured, p, err);
 }
 
 static void post_containers_prune(struct http_request *req)

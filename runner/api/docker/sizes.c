@@ -28,7 +28,7 @@ struct sizes_request {
 struct sizes_item {
     struct sizes_request *of;
     enum disk_size_kind kind;
-    json_t *into;        /* owned reference */
+    json_t *into;        /* borrowed from the arrays, or (kept) an owned reference */
     int64_t image_bytes; /* -1: not known */
 };
 
@@ -61,14 +61,35 @@ static void sizes_item_put(const struct sizes_item *i, const struct disk_size *s
                          json_integer(bytes >= 0 ? bytes + i->image_bytes : -1));
 }
 
+/* Copies an item for a callback; the request waits for it. NULL: out of memory. */
+static struct sizes_item *sizes_item_keep(const struct sizes_item *from)
+{
+    struct sizes_item *i = malloc(sizeof(*i));
+
+    if (i == NULL)
+        return NULL;
+    *i = *from;
+    json_incref(i->into);
+    i->of->left++;
+    return i;
+}
+
+/* May end the request. */
+static void sizes_item_free(struct sizes_item *i)
+{
+    struct sizes_request *z = i->of;
+
+    json_decref(i->into);
+    free(i);
+    sizes_request_drop(z);
+}
+
 static void on_item_counted(void *data, const struct disk_size *size)
 {
     struct sizes_item *i = data;
 
     sizes_item_put(i, size);
-    sizes_request_drop(i->of);
-    json_decref(i->into);
-    free(i);
+    sizes_item_free(i);
 }
 
 /* name: NULL if it cannot be counted now. */
@@ -82,18 +103,55 @@ static void sizes_item_count(const struct sizes_item *from, const char *name)
         sizes_item_put(from, &size);
         return;
     }
-    i = malloc(sizeof(*i));
-    if (i != NULL) {
-        *i = *from;
-        json_incref(i->into);
-        i->of->left++;
-        if (disk_size_count(im, i->kind, name, on_item_counted, i, NULL) == 0)
-            return;
-        i->of->left--;
-        json_decref(i->into);
-        free(i);
-    }
+    i = sizes_item_keep(from);
+    if (i != NULL && disk_size_count(im, i->kind, name, on_item_counted, i, NULL) == 0)
+        return;
+    if (i != NULL)
+        sizes_item_free(i);
     sizes_item_put(from, &size);
+}
+
+/* ---- containers ---- */
+
+static struct sandbox *sizes_item_container(const struct sizes_item *i)
+{
+    struct sandbox *s = NULL;
+
+    return docker_lookup(i->of->req, json_string_value(json_object_get(i->into, "Id")), &s, NULL) ==
+                   0
+               ? s
+               : NULL;
+}
+
+static void sizes_item_count_container(const struct sizes_item *i)
+{
+    struct sandbox *s = sizes_item_container(i);
+
+    sizes_item_count(i, s != NULL && sandbox_check_readable(s, NULL) == 0 ? sandbox_id(s) : NULL);
+}
+
+/* The clean-up of the container's last run has ended. */
+static void on_item_settled(void *data, int r, const struct err *err)
+{
+    struct sizes_item *i = data;
+
+    (void)r;
+    (void)err;
+    sizes_item_count_container(i);
+    sizes_item_free(i);
+}
+
+/* Clients learn of a container's end before its clean-up, during which its files are not read. */
+static void sizes_item_settle(const struct sizes_item *from, struct sandbox *s)
+{
+    struct sizes_item *i =
+        sandbox_check_readable(s, NULL) < 0 && !docker_is_running(s) ? sizes_item_keep(from) : NULL;
+
+    if (i != NULL && docker_when_settled(s, on_item_settled, i, NULL) == 0)
+        return;
+    if (i != NULL)
+        sizes_item_free(i);
+    sizes_item_count_container(from);
 }
 
 static int64_t sizes_image_bytes(const struct spec *spec, struct image *const *list, size_t count)
@@ -116,12 +174,13 @@ static void on_sizes_images(void *data, int r, struct image **list, size_t count
         count = 0;
     json_array_foreach(z->what.containers, n, one) {
         struct sizes_item i = {.of = z, .kind = DISK_SIZE_SANDBOX, .into = one};
-        struct sandbox *s = NULL;
-        bool there = docker_lookup(z->req, json_string_value(json_object_get(one, "Id")), &s,
-                                   NULL) == 0;
+        struct sandbox *s = sizes_item_container(&i);
 
-        i.image_bytes = there ? sizes_image_bytes(sandbox_spec(s), list, count) : -1;
-        sizes_item_count(&i, there && sandbox_check_readable(s, NULL) == 0 ? sandbox_id(s) : NULL);
+        i.image_bytes = s != NULL ? sizes_image_bytes(sandbox_spec(s), list, count) : -1;
+        if (s != NULL)
+            sizes_item_settle(&i, s);
+        else
+            sizes_item_count(&i, NULL);
     }
     json_array_foreach(z->what.volumes, n, one) {
         struct sizes_item i = {.of = z, .kind = DISK_SIZE_VOLUME, .into = one};

@@ -257,13 +257,13 @@ static void post_volume_create(struct http_request *req)
 
 /* ---- prune ---- */
 
-struct volumes_prune {
+struct docker_volumes_prune {
     struct http_request *req;
     struct filters *f; /* owned */
     json_t *measured;  /* owned; volumes that may go, with their sizes */
 };
 
-static void volumes_prune_free(struct volumes_prune *p)
+static void volumes_prune_free(struct docker_volumes_prune *p)
 {
     filters_free(p->f);
     json_decref(p->measured);
@@ -289,7 +289,7 @@ static json_int_t pruned_bytes(const json_t *measured, char *const *names)
 
 static void on_volumes_pruned(void *data, int r, char *const *names, const struct err *err)
 {
-    struct volumes_prune *p = data;
+    struct docker_volumes_prune *p = data;
 
     if (r < 0)
         reply_error(p->req, err);
@@ -303,7 +303,7 @@ static void on_volumes_pruned(void *data, int r, char *const *names, const struc
 /* Their sizes are there. Volumes that became unused meanwhile go as well, without a size. */
 static void on_volumes_measured(void *data)
 {
-    struct volumes_prune *p = data;
+    struct docker_volumes_prune *p = data;
     struct caller creator = native_caller(p->req);
     char *wanted[FILTERS_MAX + 1] = {NULL};
     struct err err = ERR_NONE;
@@ -322,7 +322,7 @@ static void on_volumes_measured(void *data)
 }
 
 /* Collects at least the volumes that volume_prune removes. */
-static int volumes_prune_collect(struct volumes_prune *p, struct err *err)
+static int volumes_prune_collect(struct docker_volumes_prune *p, struct err *err)
 {
     const bool all = docker_bool(filters_get(p->f, "all", 0));
     struct caller creator = native_caller(p->req);
@@ -345,7 +345,7 @@ static void post_volumes_prune(struct http_request *req)
     static const char *const known[] = {"all", "label", NULL};
     struct docker_volumes_list_query q = {0};
     struct err err = ERR_NONE;
-    struct volumes_prune *p;
+    struct docker_volumes_prune *p;
     int r;
 
     if (!api_may_have_volumes(req))
@@ -355,7 +355,7 @@ static void post_volumes_prune(struct http_request *req)
         reply_errorf(req, -ENOMEM, "out of memory");
         return;
     }
-    *p = (struct volumes_prune){.req = req, .measured = json_array()};
+    *p = (struct docker_volumes_prune){.req = req, .measured = json_array()};
     r = http_query_known(req, list_fields, &q, &err);
     if (r == 0)
         r = filters_parse(q.filters, known, &p->f, &err);
