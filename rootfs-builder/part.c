@@ -9,6 +9,7 @@
 #include <unistd.h>
 
 #include "base/auto.h"
+#include "base/clock.h"
 #include "base/err.h"
 #include "base/file.h"
 #include "changes.h"
@@ -16,6 +17,7 @@
 #include "pack.h"
 #include "split.h"
 #include "tarball.h"
+#include "tree-size.h"
 
 ssize_t part_read(void *data, void *buf, size_t len)
 {
@@ -265,5 +267,24 @@ void part_changes(const struct part_request *q)
 
     if (r == 0)
         r = part_find_changes(q, &m, &err);
+    part_finish(q, &m, r, &err);
+}
+
+/* ---- size ---- */
+
+void part_size(const struct part_request *q)
+{
+    const struct tree_size_limits limits = {.entries = q->start->entries,
+                                            .end_ms = clock_mono_ms() + WORKER_SIZE_MS};
+    struct worker_msg m = {.type = WORKER_INVALID};
+    struct tree_size size = {.bytes = 0};
+    struct err err = ERR_NONE;
+    int r = part_become(q, ROLE_PACKER, 0, &err);
+
+    if (r == 0)
+        r = tree_size_count(q->tree, &limits, &size, &err);
+    m.files = size.bytes;
+    m.entries = size.entries;
+    m.flags = size.partial ? WORKER_PARTIAL : 0;
     part_finish(q, &m, r, &err);
 }

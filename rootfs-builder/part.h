@@ -44,3 +44,5 @@ void part_split(const struct part_request *q) __attribute__((noreturn));
 void part_pack(const struct part_request *q) __attribute__((noreturn));
 /* B of CHANGES: the differences between the tree and the first parent, to `out`. */
 void part_changes(const struct part_request *q) __attribute__((noreturn));
+/* B of SIZE: the disk space of the tree, in DONE. */
+void part_size(const struct part_request *q) __attribute__((noreturn));

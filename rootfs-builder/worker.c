@@ -6,6 +6,7 @@
  *   UNPACK   archive -> A -> P (hash, limit) -> B -> tree
  *   SPLIT    archive -> A -> B -> P (hash, size) -> the supervisor's files
  *   PACK     tree -> B -> P (hash) -> A -> P (hash) -> archive; without A if not compressed
+ *   SIZE     tree -> B
  *
  * Messages of A and B are not trusted: a hostile archive may have taken them over.
  */
@@ -197,6 +198,8 @@ static int worker_start(struct worker *w)
         if (w->parent_count == 0)
             return err_set(&w->err, -EPROTO, "nothing that could have been changed");
         return worker_start_packing(w, part_changes);
+    case WORKER_SIZE:
+        return worker_start_part(w, &w->parser, part_size, FD_NONE, FD_NONE, true);
     default:
         return err_set(&w->err, -EPROTO, "an operation that is not known");
     }
@@ -431,13 +434,13 @@ static int worker_send_result(struct worker *w, int r)
     m = w->parser.result;
     m.type = WORKER_DONE;
     m.name[0] = m.text[0] = '\0';
-    m.flags &= WORKER_OF_PARENTS;
+    m.flags &= w->start.op == WORKER_SIZE ? WORKER_PARTIAL : WORKER_OF_PARENTS;
     m.kind = worker_is_packing(w) ? w->start.kind : w->codec.result.kind;
     m.bytes = bytes_so_far(w);
     m.packed = packed_so_far(w);
     (void)memset(m.digest, 0, sizeof(m.digest));
     (void)memset(m.packed_digest, 0, sizeof(m.packed_digest));
-    if (w->start.op != WORKER_SPLIT)
+    if (w->start.op != WORKER_SPLIT && w->start.op != WORKER_SIZE)
         hash_copy_digest(&w->hash_copies[0], m.digest);
     if (worker_is_packing(w))
         hash_copy_digest(&w->hash_copies[w->start.kind == WORKER_PLAIN ? 0 : 1], m.packed_digest);
@@ -472,7 +475,7 @@ static int worker_receive_start(struct worker *w)
         return err_set(&w->err, -ECANCELED, "cancelled");
     if (r < 0)
         return r;
-    if (w->start.type != WORKER_START || w->archive < 0)
+    if (w->start.type != WORKER_START || (w->archive < 0) != (w->start.op == WORKER_SIZE))
         return err_set(&w->err, -EPROTO, "the supervisor starts with something else");
     return 0;
 }

@@ -329,15 +329,52 @@ static int post_prune(struct client *c, const char *target, bool all, const char
     return r;
 }
 
+static bool is_removed(const json_t *names, const char *name)
+{
+    const json_t *one;
+    size_t i;
+
+    json_array_foreach(names, i, one)
+        if (strcmp(json_string_value(one), name) == 0)
+            return true;
+    return false;
+}
+
+/* The space that removed sandboxes and volumes took, as df, asked before, has it. */
+static json_int_t removed_bytes(const json_t *df, const json_t *result)
+{
+    json_int_t sum = 0, bytes;
+    const char *name;
+    json_t *one;
+    size_t i;
+
+    json_array_foreach(json_object_get(df, "Containers"), i, one) {
+        name = json_string_value(json_array_get(json_object_get(one, "Names"), 0));
+        bytes = number_of(one, "SizeRw");
+        if (name != NULL && name[0] == '/' && bytes > 0 &&
+            is_removed(json_object_get(result, "sandboxes"), name + 1))
+            sum += bytes;
+    }
+    json_array_foreach(json_object_get(df, "Volumes"), i, one) {
+        bytes = number_of(json_object_get(one, "UsageData"), "Size");
+        if (bytes > 0 && is_removed(json_object_get(result, "volumes"), member(one, "Name")))
+            sum += bytes;
+    }
+    return sum;
+}
+
 /* In the order in which one holds the next: sandboxes hold networks, images and volumes. */
 static int prune_all(const struct system_args *args, struct client *c, json_t *result,
                      struct err *err)
 {
     json_t *sandboxes = json_object_get(result, "sandboxes");
+    auto_ptr(json_decref) json_t *df = NULL;
     json_int_t bytes = 0;
-    int r = prune_list(c, "/v1/sandboxes", "sandboxes", "/v1/sandboxes/%s", sandbox_goes, sandboxes,
-                       err);
+    int r = client_json(c, "GET", "/system/df?type=container&type=volume", NULL, &df, err);
 
+    if (r == 0)
+        r = prune_list(c, "/v1/sandboxes", "sandboxes", "/v1/sandboxes/%s", sandbox_goes, sandboxes,
+                       err);
     if (r == 0)
         r = prune_list(c, "/v1/networks", "networks", "/v1/networks/%s", network_goes,
                        json_object_get(result, "networks"), err);
@@ -347,6 +384,7 @@ static int prune_all(const struct system_args *args, struct client *c, json_t *r
     if (r == 0)
         r = post_prune(c, "/v1/images/prune", args->all, "deleted",
                        json_object_get(result, "images"), &bytes, err);
+    bytes += removed_bytes(df, result);
     (void)json_object_set_new(result, "bytes", json_integer(bytes));
     return r;
 }
@@ -362,8 +400,7 @@ static void print_pruned(const json_t *result)
         json_array_foreach(list, i, name)
             (void)printf("%.*s %s\n", (int)strlen(kind) - (strcmp(kind, "sandboxes") == 0 ? 2 : 1),
                          kind, json_string_value(name));
-    (void)printf("freed %s of archives of images\n",
-                 human_bytes((uint64_t)number_of(result, "bytes"), size));
+    (void)printf("freed %s\n", human_bytes((uint64_t)number_of(result, "bytes"), size));
 }
 
 /* Asks on a terminal; elsewhere --force is the answer. */
@@ -431,8 +468,8 @@ static const struct opt_group info_groups[] = {FORMAT_GROUP, {0}};
 
 static const char *const system_details[] = {
     "df shows how many images, sandboxes and volumes there are, how many are in use, and the disk "
-    "space of images. What a sandbox or a volume has written is counted where it has a disk of its "
-    "own (rind stats, rind volume ls).",
+    "space that they take. The size is not counted if one of them has too many files, or is being "
+    "started, stopped or removed.",
     "prune removes the sandboxes that do not run with their files, networks that no sandbox is in, "
     "and images without a name that no sandbox is made from. It asks before.",
     "info is rind info.",

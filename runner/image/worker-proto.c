@@ -31,7 +31,7 @@ static_assert(sizeof(struct wire) == 144, "no padding");
 static_assert(sizeof(struct wire) + (size_t)2 * WORKER_PATH_MAX <= WORKER_MSG_MAX,
               "the longest message");
 
-enum { WIRE_MAGIC = 0x46524e52, /* "RNRF" */ FLAGS_ALL = (WORKER_KEEP_OWNER << 1) - 1 };
+enum { WIRE_MAGIC = 0x46524e52, /* "RNRF" */ FLAGS_ALL = (WORKER_PARTIAL << 1) - 1 };
 
 static const char *problem_of_start(const struct worker_msg *m)
 {
@@ -39,9 +39,9 @@ static const char *problem_of_start(const struct worker_msg *m)
         return "an operation that is not known";
     if (m->kind >= WORKER_COMPRESSION_MAX)
         return "a compression that is not known";
-    if (m->op == WORKER_CHANGES && m->kind != WORKER_PLAIN)
+    if ((m->op == WORKER_CHANGES || m->op == WORKER_SIZE) && m->kind != WORKER_PLAIN)
         return "a compression of what is no archive";
-    if ((m->flags & WORKER_OF_PARENTS) != 0)
+    if ((m->flags & (WORKER_OF_PARENTS | WORKER_PARTIAL)) != 0)
         return "a flag of the result in a request";
     return NULL;
 }

@@ -16,7 +16,7 @@
  *   WORKER_FD_CONTROL  one end of a SOCK_SEQPACKET pair
  *   WORKER_FD_TREE     the directory to work on: root of a detached mount of it alone (open_tree
  *                      with OPEN_TREE_CLONE), so `..` leads nowhere; nosuid, nodev, read-only
- *                      for PACK and CHANGES. O_RDONLY or O_PATH
+ *                      for PACK, CHANGES and SIZE. O_RDONLY or O_PATH
  *   WORKER_FD_OPAQUE   a memfd with paths of opaque directories, relative to the tree ("." is
  *                      the tree itself), each NUL-terminated, WORKER_OPAQUE_MAX bytes at most.
  *                      UNPACK writes it; PACK and CHANGES read it
@@ -30,7 +30,7 @@
  *
  *   START(op, limits, …) + the archive's fd    ->   UNPACK, UNPACK_DIR, SPLIT read it;
  *                                                   PACK, CHANGES write it. A file, pipe or
- *                                                   socket
+ *                                                   socket. SIZE has none
  *   <- PROGRESS(bytes, …)                           at most one in WORKER_PROGRESS_MS
  *   <- DONE(result) or FAILED(code, text, entry)    the last message; then the worker exits
  *
@@ -73,7 +73,8 @@ enum {
     WORKER_PATH_MAX = 4095,      /* bytes of a name or link target */
     WORKER_NAME_MAX = 255,       /* bytes of a component */
     WORKER_PROGRESS_MS = 100,
-    WORKER_DIGEST = 32, /* bytes of a SHA-256 */
+    WORKER_SIZE_MS = 5000, /* the longest walk of SIZE */
+    WORKER_DIGEST = 32,    /* bytes of a SHA-256 */
     WORKER_WINDOW_LOG_MAX = 27,
     WORKER_VERSION = 1,
 };
@@ -99,6 +100,7 @@ enum worker_op {
     WORKER_SPLIT,
     WORKER_PACK,
     WORKER_CHANGES, /* lists changes in an upper directory: records of rootfs-builder/changes.h */
+    WORKER_SIZE,    /* adds up the disk space of a tree (rootfs-builder/tree-size.h); no archive */
     WORKER_OP_MAX,
 };
 
@@ -126,6 +128,9 @@ enum worker_flags {
      * without other ids.
      */
     WORKER_KEEP_OWNER = 1 << 4,
+    /* DONE of SIZE: entries, time or depth have reached their bound, and the rest is not counted.
+     */
+    WORKER_PARTIAL = 1 << 5,
 };
 
 enum worker_compression {
@@ -156,7 +161,8 @@ struct worker_msg {
     /* START: limits; 0 means none allowed, not "no limit". DONE and PROGRESS: counts. */
     uint64_t bytes; /* bytes of the uncompressed tar stream, or of the records. ENTRY, STORED: bytes
                        of the contents */
-    uint64_t files; /* sum of the sizes of regular files, including holes */
+    uint64_t files; /* sum of the sizes of regular files, including holes. DONE of SIZE: bytes on
+                       disk */
     uint64_t entries; /* entries of the archive; UNPACK: plus directories without an entry */
     uint64_t packed;  /* DONE, PROGRESS: of the archive as read or written */
     uint64_t devices; /* DONE: device nodes (PACK: and sockets) left out */

@@ -7,6 +7,7 @@
 #include "base/err.h"
 #include "image/store.h"
 #include "image/worker-proto.h"
+#include "images/disk-size.h"
 #include "images/images.h"
 #include "launch/request.h"
 #include "sandbox/launcher-client.h"
@@ -17,6 +18,21 @@ struct image_names {
 };
 
 struct image_worker;
+
+enum { DISK_SIZES_KEPT = 256, DISK_SIZE_NAME_MAX = 128 };
+
+/* disk-size.c */
+struct disk_sizes {
+    struct size_job *first, *last; /* queued */
+    unsigned queued, running;
+    unsigned next_kept;
+    struct size_kept {
+        char name[DISK_SIZE_NAME_MAX + 1]; /* "": none */
+        enum disk_size_kind kind;
+        struct disk_size size;
+        int64_t counted_ms;
+    } kept[DISK_SIZES_KEPT];
+};
 
 struct images {
     struct images_config config;
@@ -33,6 +49,7 @@ struct images {
     uv_timer_t retry;             /* delay until the next sweep */
     bool orphans;                 /* sandboxes use layers that no image has any more */
     struct image_worker *workers; /* all running workers, for images_close */
+    struct disk_sizes sizes;
 };
 
 /* Takes a reference to im. */
@@ -90,6 +107,7 @@ struct image_work {
     const char *const *layers;      /* names, topmost first; NULL-terminated; may be NULL */
     const char *const *base_layers; /* built-in layers (TAG_LAYER), likewise */
     const char *sandbox;            /* sandbox id, or NULL */
+    const char *volume;             /* name, or NULL */
     struct worker_msg start;        /* WORKER_START */
     int fd;                         /* the archive; taken, also on failure */
 };

@@ -258,6 +258,8 @@ static void put_request(struct buf *b, const struct image_worker *w, const struc
         launch_put_number(b, TAG_BYTES, work->start.files);
     if (work->sandbox != NULL)
         launch_put_string(b, TAG_SANDBOX, work->sandbox);
+    if (work->volume != NULL)
+        launch_put_string(b, TAG_VOLUME_NAME, work->volume);
     for (const char *const *l = work->layers; l != NULL && *l != NULL; l++)
         launch_put_string(b, TAG_IMAGE_LAYER, *l);
     for (const char *const *l = work->base_layers; l != NULL && *l != NULL; l++)

@@ -688,7 +688,7 @@ static int check_layers(const struct launch_request *q, struct err *err)
 {
     const bool one = q->verb == LAUNCH_LAYER_COMMIT || q->verb == LAUNCH_LAYER_REMOVE;
     const bool of_sandbox = q->work == LAUNCH_WORK_UPPER || q->work == LAUNCH_WORK_ROOT ||
-                            q->work == LAUNCH_WORK_CHANGES ||
+                            q->work == LAUNCH_WORK_CHANGES || q->work == LAUNCH_WORK_SANDBOX_SIZE ||
                             (q->verb == LAUNCH_VOLUME_FILL && q->sandbox != NULL);
 
     if ((q->verb == LAUNCH_WORKER) != (q->work != LAUNCH_WORK_INVALID))
@@ -702,6 +702,11 @@ static int check_layers(const struct launch_request *q, struct err *err)
     if (of_sandbox != (q->sandbox != NULL))
         return err_set(err, -EINVAL, "request: %s",
                        of_sandbox ? "no sandbox to work on" : "a sandbox, and no work on it");
+    if (q->verb == LAUNCH_WORKER &&
+        (q->work == LAUNCH_WORK_VOLUME_SIZE) != (q->volume_name != NULL))
+        return err_set(err, -EINVAL, "request: %s",
+                       q->volume_name == NULL ? "no volume to work on"
+                                              : "a volume, and no work on it");
     if (q->work == LAUNCH_WORK_IMAGE && q->image_layer_count == 0)
         return err_set(err, -EINVAL, "request: no layers");
     if (q->image_layer_count > 0 && !one && q->verb != LAUNCH_START && q->verb != LAUNCH_WORKER &&

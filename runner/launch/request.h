@@ -198,7 +198,8 @@ enum launch_flags {
     LAUNCH_FLAGS_ALL = (1 << 7) - 1,
 };
 
-/* The kinds of workers. TAG_ID names the worker, TAG_SANDBOX the sandbox. */
+/* The kinds of workers. TAG_ID names the worker, TAG_SANDBOX the sandbox, TAG_VOLUME_NAME the
+ * volume. */
 enum launch_work {
     LAUNCH_WORK_INVALID = 0,
     LAUNCH_WORK_STREAM, /* no files, only streams: SPLIT */
@@ -211,6 +212,8 @@ enum launch_work {
     LAUNCH_WORK_ROOT,
     /* CHANGES: the writable layer of a kept sandbox against LAUNCH_WORK_ROOT without it */
     LAUNCH_WORK_CHANGES,
+    LAUNCH_WORK_SANDBOX_SIZE, /* SIZE: the writable layer of a kept sandbox */
+    LAUNCH_WORK_VOLUME_SIZE,  /* SIZE: the contents of the volume TAG_VOLUME_NAME */
     LAUNCH_WORK_MAX
 };
 

@@ -21,6 +21,8 @@ int volume_open(const struct launcher *l, const char *name, struct err *err);
 /* Takes its lock, shared or exclusive (`alone`), without waiting: -EBUSY. Returns the fd that holds
  * it. */
 int volume_lock(int dir_fd, const char *name, bool alone, struct err *err);
+/* True if it has a disk, or a directory of contents: it was used or filled. */
+bool volume_has_contents(int dir_fd);
 /* Returns its contents as a detached mount with these attributes. data/ must exist, unless the
  * volume has a disk. */
 int volume_data_mount(int dir_fd, const char *name, struct mount_attr *attr, struct err *err);

@@ -137,6 +137,12 @@ bool volume_has_disk(int dir_fd)
     return faccessat(dir_fd, VOLUME_DISK, F_OK, AT_SYMLINK_NOFOLLOW) == 0 || errno != ENOENT;
 }
 
+bool volume_has_contents(int dir_fd)
+{
+    return faccessat(dir_fd, VOLUME_DATA, F_OK, AT_SYMLINK_NOFOLLOW) == 0 ||
+           volume_has_disk(dir_fd);
+}
+
 int volume_data_mount(int dir_fd, const char *name, struct mount_attr *attr, struct err *err)
 {
     auto_close int data = FD_NONE;

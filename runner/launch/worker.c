@@ -33,6 +33,7 @@
 #include "image/worker-proto.h"
 #include "launch/launcher.h"
 #include "launch/sandbox.h"
+#include "launch/volume-internal.h"
 #include "proto/syscalls.h"
 
 enum {
@@ -253,6 +254,38 @@ static int tree_upper(struct worker_starting *st, struct err *err)
     return r < 0 ? r : starting_add_tree(st, st->upper, true, err);
 }
 
+/* The writable layer, to be added up: opaque directories take no space. */
+static int tree_sandbox_size(struct worker_starting *st, struct err *err)
+{
+    int r = tree_upper(st, err);
+
+    if (st->upper >= 0)
+        (void)close(take_fd(&st->upper));
+    return r;
+}
+
+/* A volume that was never used has no directory of contents yet. */
+static int tree_volume_size(struct worker_starting *st, struct err *err)
+{
+    struct mount_attr attr = {.attr_set = MOUNT_ATTR_RDONLY | MOUNT_ATTR_NOSUID | MOUNT_ATTR_NODEV};
+    auto_close int dir = volume_open(st->l, st->q->volume_name, err);
+    auto_close int lock = FD_NONE;
+    int r;
+
+    if (dir < 0)
+        return dir;
+    lock = volume_lock(dir, st->q->volume_name, false, err);
+    if (lock < 0)
+        return lock;
+    if (!volume_has_contents(dir))
+        return tree_none(st, err);
+    r = volume_data_mount(dir, st->q->volume_name, &attr, err);
+    if (r < 0)
+        return r;
+    st->trees[st->tree_count++] = r;
+    return 0;
+}
+
 /* The layers that a sandbox is started with, with its ids. */
 static int tree_lowers(struct worker_starting *st, struct err *err)
 {
@@ -296,9 +329,14 @@ static int tree_root(struct worker_starting *st, struct err *err)
 }
 
 static int (*const tree_steps[LAUNCH_WORK_MAX])(struct worker_starting *st, struct err *err) = {
-    [LAUNCH_WORK_STREAM] = tree_none, [LAUNCH_WORK_LAYER] = tree_layer,
-    [LAUNCH_WORK_IMAGE] = tree_image, [LAUNCH_WORK_UPPER] = tree_upper,
-    [LAUNCH_WORK_ROOT] = tree_root,   [LAUNCH_WORK_CHANGES] = tree_changes,
+    [LAUNCH_WORK_STREAM] = tree_none,
+    [LAUNCH_WORK_LAYER] = tree_layer,
+    [LAUNCH_WORK_IMAGE] = tree_image,
+    [LAUNCH_WORK_UPPER] = tree_upper,
+    [LAUNCH_WORK_ROOT] = tree_root,
+    [LAUNCH_WORK_CHANGES] = tree_changes,
+    [LAUNCH_WORK_SANDBOX_SIZE] = tree_sandbox_size,
+    [LAUNCH_WORK_VOLUME_SIZE] = tree_volume_size,
 };
 
 /* ---- the child, until it executes the worker ---- */

@@ -484,7 +484,7 @@ static const uint64_t flag_numbers[] = {
 };
 static const uint64_t work_numbers[] = {
     LAUNCH_WORK_STREAM, LAUNCH_WORK_LAYER, LAUNCH_WORK_IMAGE, LAUNCH_WORK_UPPER, LAUNCH_WORK_ROOT,
-    LAUNCH_WORK_CHANGES,
+    LAUNCH_WORK_CHANGES, LAUNCH_WORK_SANDBOX_SIZE, LAUNCH_WORK_VOLUME_SIZE,
 };
 static const uint64_t net_numbers[] = {LAUNCH_NET_LINK, LAUNCH_NET_INTERNET, LAUNCH_NET_ADMIN};
 static const uint64_t egress_numbers[] = {

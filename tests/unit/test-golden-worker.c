@@ -34,6 +34,7 @@ static const struct {
                       .flags = WORKER_OVERLAY | WORKER_ROOT_ENTRY, .bytes = 1, .files = 2,
                       .entries = 3, .name = "var/lib", .text = "dir/"}},
     {"start-changes", {.type = WORKER_START, .op = WORKER_CHANGES, .bytes = 1, .entries = 3}},
+    {"start-size",   {.type = WORKER_START, .op = WORKER_SIZE, .entries = 3}},
     {"take",         {.type = WORKER_TAKE}},
     {"skip",         {.type = WORKER_SKIP}},
     {"progress",     {.type = WORKER_PROGRESS, .bytes = 4, .files = 5, .entries = 6, .packed = 7}},
@@ -49,6 +50,7 @@ static const struct {
     {"done",         {.type = WORKER_DONE, .kind = WORKER_ZSTD, .flags = WORKER_OF_PARENTS,
                       .bytes = 9, .files = 10, .entries = 11, .packed = 12, .devices = 13,
                       .xattrs = 14, .digest = DIGEST(2), .packed_digest = DIGEST(3)}},
+    {"done-size",    {.type = WORKER_DONE, .flags = WORKER_PARTIAL, .files = 9, .entries = 3}},
     {"failed",       {.type = WORKER_FAILED, .code = -ENOSPC, .name = "g", .text = "disk full"}},
 };
 /* clang-format on */

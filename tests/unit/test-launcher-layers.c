@@ -587,6 +587,32 @@ static void sandbox_path(struct buf *b)
     launch_put_string(b, TAG_SANDBOX, "../x");
 }
 
+static void no_volume(struct buf *b)
+{
+    id_alone(b);
+    launch_put_number(b, TAG_WORKER, LAUNCH_WORK_VOLUME_SIZE);
+}
+
+static void volume_for_nothing(struct buf *b)
+{
+    id_alone(b);
+    launch_put_number(b, TAG_WORKER, LAUNCH_WORK_STREAM);
+    launch_put_string(b, TAG_VOLUME_NAME, "x");
+}
+
+static void volume_path(struct buf *b)
+{
+    id_alone(b);
+    launch_put_number(b, TAG_WORKER, LAUNCH_WORK_VOLUME_SIZE);
+    launch_put_string(b, TAG_VOLUME_NAME, "../x");
+}
+
+static void no_sandbox_to_count(struct buf *b)
+{
+    id_alone(b);
+    launch_put_number(b, TAG_WORKER, LAUNCH_WORK_SANDBOX_SIZE);
+}
+
 static void no_size(struct buf *b)
 {
     id_alone(b);
@@ -617,6 +643,10 @@ TEST(requests_that_no_supervisor_sends)
         {LAUNCH_WORKER, no_sandbox_that_changed, -EINVAL, "no sandbox to work on"},
         {LAUNCH_WORKER, sandbox_for_nothing, -EINVAL, "a sandbox, and no work on it"},
         {LAUNCH_WORKER, sandbox_path, -EINVAL, "record sandbox"},
+        {LAUNCH_WORKER, no_sandbox_to_count, -EINVAL, "no sandbox to work on"},
+        {LAUNCH_WORKER, no_volume, -EINVAL, "no volume to work on"},
+        {LAUNCH_WORKER, volume_for_nothing, -EINVAL, "a volume, and no work on it"},
+        {LAUNCH_WORKER, volume_path, -EINVAL, "record volume_name"},
         {LAUNCH_WORKER, many_layers, -E2BIG, "record image_layer"},
         {LAUNCH_LAYER_REMOVE, nothing, -EINVAL, "0 layers, not one"},
         {LAUNCH_LAYER_REMOVE, short_layer, -EINVAL, "record image_layer"},

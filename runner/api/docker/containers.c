@@ -12,6 +12,7 @@
 #include "api/docker/exec.h"
 #include "api/docker/filters.h"
 #include "api/docker/networks.h"
+#include "api/docker/sizes.h"
 #include "base/auto.h"
 #include "base/err.h"
 #include "http/reply.h"
@@ -187,6 +188,43 @@ static int containers_collect(struct http_request *req,
     return 0;
 }
 
+/* ---- sizes ---- */
+
+/* An answer that waits for the sizes in it. */
+struct sized_answer {
+    struct http_request *req;
+    json_t *root, *list; /* owned; list: the containers in root */
+};
+
+static void on_answer_sized(void *data)
+{
+    struct sized_answer *a = data;
+
+    reply_json(a->req, 200, a->root);
+    json_decref(a->list);
+    free(a);
+}
+
+/* Answers with root once the containers of list have their sizes. Takes both. */
+static void answer_sized(struct http_request *req, json_t *root, json_t *list)
+{
+    const struct docker_sizes what = {.containers = list};
+    struct sized_answer *a = malloc(sizeof(*a));
+    struct err err = ERR_NONE;
+
+    if (a == NULL) {
+        (void)err_errno(&err, -ENOMEM, "sizes");
+    } else {
+        *a = (struct sized_answer){.req = req, .root = root, .list = list};
+        if (docker_sizes_put(req, &what, on_answer_sized, a, &err) == 0)
+            return;
+    }
+    json_decref(root);
+    json_decref(list);
+    free(a);
+    reply_error(req, &err);
+}
+
 static void get_containers(struct http_request *req)
 {
     auto_ptr(filters_free) struct filters *f = NULL;
@@ -202,6 +240,8 @@ static void get_containers(struct http_request *req)
         r = containers_collect(req, &q, f, list, &err);
     if (r < 0)
         reply_error(req, &err);
+    else if (docker_bool(q.size))
+        answer_sized(req, json_incref(list), json_incref(list));
     else
         reply_json(req, 200, json_incref(list));
 }
@@ -236,7 +276,10 @@ static void get_container(struct http_request *req)
         docker_exec_list(native_of(req)->docker, s, root);
     else if (root != NULL) /* the peer may only look: no secrets */
         (void)docker_put(json_object_get(root, "Config"), "Env", json_array());
-    reply_json(req, 200, root);
+    if (root != NULL && docker_bool(q.size))
+        answer_sized(req, root, json_pack("[O]", root));
+    else
+        reply_json(req, 200, root);
 }
 
 struct docker_containers_remove_query {
@@ -305,8 +348,9 @@ static void delete_container(struct http_request *req)
 
 struct container_prune {
     struct http_request *req;
+    json_t *measured; /* owned; objects with the ids of what may go, and their sizes */
     json_t *deleted;  /* owned */
-    int64_t until_ms; /* made later: stays */
+    int64_t bytes;    /* of what is deleted */
     unsigned left;    /* pending removals, plus one for the loop over containers */
 };
 
@@ -315,7 +359,9 @@ static void prune_done(struct container_prune *p)
     if (--p->left > 0)
         return;
     reply_json(p->req, 200,
-               json_pack("{s:o, s:i}", "ContainersDeleted", p->deleted, "SpaceReclaimed", 0));
+               json_pack("{s:o, s:I}", "ContainersDeleted", p->deleted, "SpaceReclaimed",
+                         (json_int_t)p->bytes));
+    json_decref(p->measured);
     free(p);
 }
 
@@ -326,36 +372,70 @@ static void on_container_pruned(void *data, int r, const struct err *err)
     prune_done(data);
 }
 
-static bool container_is_prunable(const struct container_prune *p, const struct sandbox *s,
-                                  const struct filters *f)
+static bool container_has_ended(const struct sandbox *s)
 {
     const char *status = docker_status(s);
-    const struct spec *spec = sandbox_spec(s);
-    struct sandbox_info info;
 
-    sandbox_get_info(s, &info);
-    return info.created_ms <= p->until_ms &&
-           (strcmp(status, "exited") == 0 || strcmp(status, "dead") == 0 ||
-            strcmp(status, "created") == 0) &&
-           filters_match_labels(f, spec != NULL ? spec->labels : NULL) && api_is_own(p->req, s);
+    return strcmp(status, "exited") == 0 || strcmp(status, "dead") == 0 ||
+           strcmp(status, "created") == 0;
 }
 
-static void prune_start(struct container_prune *p, const struct filters *f)
+/* until_ms: what was made later stays. */
+static int prune_collect(struct container_prune *p, const struct filters *f, int64_t until_ms,
+                         struct err *err)
 {
-    struct supervisor *sup = api_supervisor(p->req);
-
-    for (struct sandbox *s = sandbox_first(sup), *next; s != NULL; s = next) {
+    for (struct sandbox *s = sandbox_first(api_supervisor(p->req)); s != NULL;
+         s = sandbox_next(s)) {
+        const struct spec *spec = sandbox_spec(s);
         char id[DOCKER_ID_LEN + 1];
+        struct sandbox_info info;
 
-        next = sandbox_next(s);
+        sandbox_get_info(s, &info);
+        if (info.created_ms > until_ms || !container_has_ended(s) ||
+            !filters_match_labels(f, spec != NULL ? spec->labels : NULL) || !api_is_own(p->req, s))
+            continue;
         docker_id(sandbox_id(s), id);
-        if (!container_is_prunable(p, s, f) ||
-            sandbox_remove(s, true, on_container_pruned, p, NULL) < 0)
+        if (json_array_append_new(p->measured, json_pack("{s:s}", "Id", id)) < 0)
+            return err_errno(err, -ENOMEM, "prune");
+    }
+    return 0;
+}
+
+/* Their sizes are there. Removes those that still do not run. */
+static void on_prune_measured(void *data)
+{
+    struct container_prune *p = data;
+    json_t *one;
+    size_t i;
+
+    json_array_foreach(p->measured, i, one) {
+        json_int_t bytes = json_integer_value(json_object_get(one, "SizeRw"));
+        const char *id = json_string_value(json_object_get(one, "Id"));
+        struct sandbox *s = NULL;
+
+        if (docker_lookup(p->req, id, &s, NULL) < 0 || !container_has_ended(s))
             continue;
         p->left++;
+        if (sandbox_remove(s, true, on_container_pruned, p, NULL) < 0) {
+            p->left--;
+            continue;
+        }
+        p->bytes += bytes > 0 ? bytes : 0;
         (void)json_array_append_new(p->deleted, json_string(id));
     }
     prune_done(p);
+}
+
+static int prune_start(struct container_prune *p, const struct filters *f, int64_t until_ms,
+                       struct err *err)
+{
+    int r = prune_collect(p, f, until_ms, err);
+
+    return r < 0
+               ? r
+               : docker_sizes_put(p->req,
+                                  &(struct docker_sizes){.containers = p->measured, .prune = true},
+                                  on_prune_measured, p, err);
 }
 
 static void post_containers_prune(struct http_request *req)
@@ -381,8 +461,13 @@ static void post_containers_prune(struct http_request *req)
         return;
     }
     *p = (struct container_prune){
-        .req = req, .deleted = json_array(), .until_ms = until_ms, .left = 1};
-    prune_start(p, f);
+        .req = req, .measured = json_array(), .deleted = json_array(), .left = 1};
+    if (prune_start(p, f, until_ms, &err) == 0)
+        return;
+    json_decref(p->measured);
+    json_decref(p->deleted);
+    free(p);
+    reply_error(req, &err);
 }
 
 /* ---- the table ---- */

@@ -343,22 +343,90 @@ static void delete_image(struct http_request *req)
         docker_image_fail(req, http_param(req, "name"), r, &err);
 }
 
+/* What a prune frees is the difference of the disk use before and after: an unpacked layer has no
+ * size of its own in the result of the removal. */
+struct images_prune {
+    struct http_request *req;
+    bool all;
+    int64_t before; /* bytes of archives and unpacked layers */
+    int64_t bytes;  /* of the removed archives */
+    json_t *list;   /* owned */
+};
+
+static void images_prune_fail(struct images_prune *p, int r, const struct err *err)
+{
+    docker_image_fail(p->req, "prune", r, err);
+    json_decref(p->list);
+    free(p);
+}
+
+/* An image that was loaded meanwhile makes the difference smaller. */
+static void images_prune_reply(struct images_prune *p, int64_t after)
+{
+    int64_t freed = p->before - after > p->bytes ? p->before - after : p->bytes;
+
+    reply_json(
+        p->req, 200,
+        json_pack("{s:O, s:I}", "ImagesDeleted", p->list, "SpaceReclaimed", (json_int_t)freed));
+    json_decref(p->list);
+    free(p);
+}
+
+static void on_usage_after_prune(void *data, int r, const struct images_usage *u,
+                                 const struct err *err)
+{
+    struct images_prune *p = data;
+
+    (void)err; /* the images are gone: the answer has the size of their archives */
+    images_prune_reply(p, r == 0 ? u->blob_bytes + u->layer_bytes : p->before);
+}
+
 static void on_images_pruned(void *data, int r, const struct images_removed *removed,
                              const struct err *err)
 {
-    struct http_request *req = data;
-    json_t *list;
+    struct images_prune *p = data;
 
     if (r < 0) {
-        docker_image_fail(req, "prune", r, err);
+        images_prune_fail(p, r, err);
         return;
     }
-    list = json_array();
-    (void)append_names(list, "Untagged", removed->untagged);
-    (void)append_names(list, "Deleted", removed->deleted);
-    reply_json(req, 200,
-               json_pack("{s:o, s:I}", "ImagesDeleted", list, "SpaceReclaimed",
-                         (json_int_t)removed->bytes));
+    (void)append_names(p->list, "Untagged", removed->untagged);
+    (void)append_names(p->list, "Deleted", removed->deleted);
+    p->bytes = removed->bytes;
+    if (images_usage(native_images(p->req), IMAGE_VIEW(p->req), on_usage_after_prune, p, NULL) < 0)
+        images_prune_reply(p, p->before);
+}
+
+static void on_usage_before_prune(void *data, int r, const struct images_usage *u,
+                                  const struct err *err)
+{
+    struct images_prune *p = data;
+    struct err own = ERR_NONE;
+
+    if (r == 0) {
+        p->before = u->blob_bytes + u->layer_bytes;
+        r = images_prune(native_images(p->req), IMAGE_VIEW(p->req), p->all, on_images_pruned, p,
+                         &own);
+        err = &own;
+    }
+    if (r < 0)
+        images_prune_fail(p, r, err);
+}
+
+static int images_prune_start(struct http_request *req, bool all, struct err *err)
+{
+    struct images_prune *p = calloc(1, sizeof(*p));
+    int r;
+
+    if (p == NULL)
+        return err_errno(err, -ENOMEM, "prune");
+    *p = (struct images_prune){.req = req, .all = all, .list = json_array()};
+    r = images_usage(native_images(req), IMAGE_VIEW(req), on_usage_before_prune, p, err);
+    if (r < 0) {
+        json_decref(p->list);
+        free(p);
+    }
+    return r;
 }
 
 /* Like Docker removes images without name, or with dangling=false all unused images. */
@@ -378,8 +446,7 @@ static void post_images_prune(struct http_request *req)
         r = filters_parse(q.filters, known, &f, &err);
     if (r == 0) {
         dangling = filters_get(f, "dangling", 0);
-        r = images_prune(native_images(req), IMAGE_VIEW(req),
-                         dangling != NULL && !docker_bool(dangling), on_images_pruned, req, &err);
+        r = images_prune_start(req, dangling != NULL && !docker_bool(dangling), &err);
     }
     if (r < 0)
         reply_error(req, &err);

@@ -1,8 +1,7 @@
 /* /system/df: images, containers and volumes, their use, and the disk space of all images
  * (archives and unpacked layers). It is unknown which layers images share, without reading all
- * manifests, and how much a container or volume has written, without walking it. So SharedSize
- * and a volume's size are -1, which is Docker's "not counted", and a container's size is
- * omitted. */
+ * manifests. So SharedSize is -1, which is Docker's "not counted". What containers and volumes
+ * have written is counted by sizes.h. */
 #include <errno.h>
 #include <stddef.h>
 #include <stdlib.h>
@@ -13,6 +12,7 @@
 #include "api/docker/docker-routes.h"
 #include "api/docker/image-json.h"
 #include "api/docker/images.h"
+#include "api/docker/sizes.h"
 #include "api/docker/volumes.h"
 #include "api/native/images.h"
 #include "api/native/volumes.h"
@@ -44,11 +44,13 @@ struct measuring {
     unsigned wanted;     /* KIND_… */
     struct image **list; /* owned */
     size_t count;
+    json_t *answer; /* owned */
 };
 
 static void measuring_free(struct measuring *m)
 {
     image_list_free(m->list, m->count);
+    json_decref(m->answer);
     free(m);
 }
 
@@ -122,24 +124,38 @@ static json_t *encode_volumes(struct http_request *req)
 
 /* ---- the request ---- */
 
+static void on_usage_sized(void *data)
+{
+    struct measuring *m = data;
+
+    reply_json(m->req, 200, json_incref(m->answer));
+    measuring_free(m);
+}
+
 /* Kinds that were not requested are null, like in Docker. */
 static void on_images_usage(void *data, int r, const struct images_usage *u, const struct err *err)
 {
     struct measuring *m = data;
     struct http_request *req = m->req;
+    struct docker_sizes what = {.prune = false};
+    struct err own = ERR_NONE;
 
-    if (r < 0)
-        reply_error(req, err);
-    else
-        reply_json(
-            req, 200,
-            json_pack(
-                "{s:I, s:o, s:o, s:o, s:[]}", "LayersSize",
-                (m->wanted & KIND_IMAGE) != 0 ? (json_int_t)(u->blob_bytes + u->layer_bytes) : 0,
-                "Images", (m->wanted & KIND_IMAGE) != 0 ? encode_images(m) : json_null(),
-                "Containers",
-                (m->wanted & KIND_CONTAINER) != 0 ? encode_containers(req) : json_null(), "Volumes",
-                (m->wanted & KIND_VOLUME) != 0 ? encode_volumes(req) : json_null(), "BuildCache"));
+    if (r == 0) {
+        m->answer = json_pack(
+            "{s:I, s:o, s:o, s:o, s:[]}", "LayersSize",
+            (m->wanted & KIND_IMAGE) != 0 ? (json_int_t)(u->blob_bytes + u->layer_bytes) : 0,
+            "Images", (m->wanted & KIND_IMAGE) != 0 ? encode_images(m) : json_null(), "Containers",
+            (m->wanted & KIND_CONTAINER) != 0 ? encode_containers(req) : json_null(), "Volumes",
+            (m->wanted & KIND_VOLUME) != 0 ? encode_volumes(req) : json_null(), "BuildCache");
+        what.containers = json_object_get(m->answer, "Containers");
+        what.volumes = json_object_get(m->answer, "Volumes");
+        r = m->answer != NULL ? docker_sizes_put(req, &what, on_usage_sized, m, &own)
+                              : err_errno(&own, -ENOMEM, "disk use");
+        err = &own;
+    }
+    if (r == 0)
+        return;
+    reply_error(req, err);
     measuring_free(m);
 }
 

@@ -13,6 +13,7 @@
 #include "api/docker/create-body.h"
 #include "api/docker/docker-routes.h"
 #include "api/docker/filters.h"
+#include "api/docker/sizes.h"
 #include "api/docker/volume-options.h"
 #include "api/native/volumes.h"
 #include "base/auto.h"
@@ -269,45 +270,117 @@ static void post_volume_create(struct http_request *req)
 
 /* ---- prune ---- */
 
+struct docker_volumes_prune {
+    struct http_request *req;
+    struct filters *f; /* owned */
+    json_t *measured;  /* owned; volumes that may go, with their sizes */
+};
+
+static void volumes_prune_free(struct docker_volumes_prune *p)
+{
+    filters_free(p->f);
+    json_decref(p->measured);
+    free(p);
+}
+
+static json_int_t pruned_bytes(const json_t *measured, char *const *names)
+{
+    json_int_t sum = 0;
+    json_t *one;
+    size_t k;
+
+    for (size_t i = 0; names[i] != NULL; i++)
+        json_array_foreach(measured, k, one) {
+            const json_t *size = json_object_get(json_object_get(one, "UsageData"), "Size");
+
+            if (strcmp(json_string_value(json_object_get(one, "Name")), names[i]) == 0 &&
+                json_integer_value(size) > 0)
+                sum += json_integer_value(size);
+        }
+    return sum;
+}
+
 static void on_volumes_pruned(void *data, int r, char *const *names, const struct err *err)
 {
-    struct http_request *req = data;
-    json_t *list;
+    struct docker_volumes_prune *p = data;
 
-    if (r < 0) {
-        reply_error(req, err);
+    if (r < 0)
+        reply_error(p->req, err);
+    else
+        reply_json(p->req, 200,
+                   json_pack("{s:o, s:I}", "VolumesDeleted", docker_strings(names),
+                             "SpaceReclaimed", pruned_bytes(p->measured, names)));
+    volumes_prune_free(p);
+}
+
+/* Their sizes are there. Volumes that became unused meanwhile go as well, without a size. */
+static void on_volumes_measured(void *data)
+{
+    struct docker_volumes_prune *p = data;
+    struct caller creator = native_caller(p->req);
+    char *wanted[FILTERS_MAX + 1] = {NULL};
+    struct err err = ERR_NONE;
+    int r;
+
+    for (size_t i = 0; i < FILTERS_MAX && filters_get(p->f, "label", i) != NULL; i++)
+        wanted[i] = (char *)(uintptr_t)filters_get(p->f, "label", i);
+    r = volume_prune(api_supervisor(p->req), &creator, docker_bool(filters_get(p->f, "all", 0)),
+                     wanted, on_volumes_pruned, p, &err);
+    if (r == 1)
+        on_volumes_pruned(p, 0, (char *const[]){NULL}, NULL);
+    if (r >= 0)
         return;
+    reply_error(p->req, &err);
+    volumes_prune_free(p);
+}
+
+/* Collects at least the volumes that volume_prune removes. */
+static int volumes_prune_collect(struct docker_volumes_prune *p, struct err *err)
+{
+    const bool all = docker_bool(filters_get(p->f, "all", 0));
+    struct caller creator = native_caller(p->req);
+    struct sandbox *first;
+
+    for (struct volume_entry *v = volume_first(api_supervisor(p->req)); v != NULL;
+         v = volume_next(v)) {
+        if (!volume_is_ready(v) || !(all || volume_is_anonymous(v)) || volume_options(v) != NULL ||
+            volume_users(v, &first) > 0 || !volume_may_use(v, &creator))
+            continue;
+        if (json_array_append_new(
+                p->measured, json_pack("{s:s, s:{}}", "Name", volume_name(v), "UsageData")) < 0)
+            return err_errno(err, -ENOMEM, "prune");
     }
-    list = docker_strings(names);
-    reply_json(req, 200, json_pack("{s:o, s:i}", "VolumesDeleted", list, "SpaceReclaimed", 0));
+    return 0;
 }
 
 static void post_volumes_prune(struct http_request *req)
 {
     static const char *const known[] = {"all", "label", NULL};
-    auto_ptr(filters_free) struct filters *f = NULL;
-    struct caller creator;
     struct docker_volumes_list_query q = {0};
-    char *wanted[FILTERS_MAX + 1] = {NULL};
     struct err err = ERR_NONE;
+    struct docker_volumes_prune *p;
     int r;
 
     if (!api_may_have_volumes(req))
         return;
+    p = calloc(1, sizeof(*p));
+    if (p == NULL) {
+        reply_errorf(req, -ENOMEM, "out of memory");
+        return;
+    }
+    *p = (struct docker_volumes_prune){.req = req, .measured = json_array()};
     r = http_query_known(req, list_fields, &q, &err);
     if (r == 0)
-        r = filters_parse(q.filters, known, &f, &err);
-    if (r == 0) {
-        for (size_t i = 0; i < FILTERS_MAX && filters_get(f, "label", i) != NULL; i++)
-            wanted[i] = (char *)(uintptr_t)filters_get(f, "label", i);
-        creator = native_caller(req);
-        r = volume_prune(api_supervisor(req), &creator, docker_bool(filters_get(f, "all", 0)),
-                         wanted, on_volumes_pruned, req, &err);
-    }
-    if (r < 0)
-        reply_error(req, &err);
-    else if (r == 1)
-        on_volumes_pruned(req, 0, (char *const[]){NULL}, NULL);
+        r = filters_parse(q.filters, known, &p->f, &err);
+    if (r == 0)
+        r = volumes_prune_collect(p, &err);
+    if (r == 0)
+        r = docker_sizes_put(req, &(struct docker_sizes){.volumes = p->measured, .prune = true},
+                             on_volumes_measured, p, &err);
+    if (r == 0)
+        return;
+    reply_error(req, &err);
+    volumes_prune_free(p);
 }
 
 /* clang-format off */
