@@ -1,5 +1,6 @@
 #include <assert.h>
 #include <errno.h>
+#include <malloc.h>
 #include <poll.h>
 #include <stddef.h>
 #include <stdlib.h>
@@ -70,6 +71,20 @@ static void conn_drop_request(struct http_conn *c)
     c->req = NULL;
 }
 
+/* Called with the buffers of a connection still there, and again without. The allocator keeps freed
+ * memory below any block that lives on, so after a peak it is told to give whole pages back. */
+static void server_trim(struct http_server *s)
+{
+    enum { TRIM_ABOVE = 8 << 20, TRIM_BELOW = 8 /* of the peak */ };
+
+    if (s->held.used > s->held_most)
+        s->held_most = s->held.used;
+    if (s->held_most < TRIM_ABOVE || s->held.used > s->held_most / TRIM_BELOW)
+        return;
+    s->held_most = s->held.used;
+    (void)malloc_trim(0);
+}
+
 /* Releases everything except a request that a handler still holds, and calls its on_gone once. */
 static void conn_tear_down(struct http_conn *c)
 {
@@ -82,8 +97,10 @@ static void conn_tear_down(struct http_conn *c)
         deadline_clear(&c->clock);
         if (c->fd >= 0) /* -1 after conn_detach */
             (void)close(take_fd(&c->fd));
+        server_trim(c->server);
         bytes_done(&c->in);
         bytes_done(&c->out);
+        server_trim(c->server);
     }
     if (req != NULL && req->dispatched && !req->ended && !req->gone) {
         req->gone = true;

@@ -127,6 +127,7 @@ struct http_server {
     /* Memory for heads, bodies, output and queued replies of all connections, and the share for
      * connections of other users than root. So root always has some room left. */
     struct budget held, held_by_users;
+    size_t held_most;      /* bytes of `held` at most since memory was given back to the kernel */
     struct evloop *evloop; /* owned; of the connections */
     uv_timer_t retry;      /* resumes accepting */
     uv_timer_t grace;      /* ends the grace period of close() */
