@@ -28,7 +28,15 @@ CFLAGS = ["-std=gnu17", "-D_GNU_SOURCE", "-Wall", "-Wextra", "-Werror", "-O2", "
           "-I" + os.path.join(TOP, "shim")]
 # musl has none of the kernel's headers.
 MUSL = ["-static", "-idirafter", "/usr/include", "-idirafter", f"/usr/include/{os.uname().machine}-linux-gnu"]
-LIBS = ["-l:libext2fs.a", "-l:libcom_err.a", "-l:libnl-3.a", "-l:libuv_a.a", "-l:libjansson.a", "-l:libseccomp.a", "-l:libcap.a", "-lpthread", "-ldl", "-lm"]
+
+
+def makefile_libs():
+    """What rind is linked with: the makefile's line, so that there is one list."""
+    with open(os.path.join(TOP, "Makefile"), encoding="utf-8") as f:
+        return next(line for line in f if line.startswith("LIBS :=")).split()[2:]
+
+
+LIBS = makefile_libs()
 
 
 def load_case(name):
