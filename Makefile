@@ -41,7 +41,7 @@ FLAVOUR_LDFLAGS_rel    := -pie -Wl,-z,relro,-z,now,-z,noexecstack
 FLAVOUR_CFLAGS_asan    := -O1 -g -fsanitize=address,undefined -fno-sanitize-recover=all -fno-omit-frame-pointer -fno-common -fPIE
 FLAVOUR_LDFLAGS_asan   := -pie -fsanitize=address,undefined
 FLAVOUR_CFLAGS_tsan    := -O1 -g -fsanitize=thread -fno-common -fPIE
-FLAVOUR_LDFLAGS_tsan   := -pie -fsanitize=thread
+FLAVOUR_LDFLAGS_tsan   := -pie -fsanitize=thread -Wl,--wrap=syscall
 # Two checks of gcc 12's analyzer are off: it does not follow what a callback comes to own, nor a compound literal that is
 # passed by its address. Leaks are LeakSanitizer's (make asan), uninitialised values the ordinary warnings'.
 FLAVOUR_CFLAGS_analyze := -O1 -g -fanalyzer -Wno-analyzer-malloc-leak -Wno-analyzer-use-of-uninitialized-value -fPIE
@@ -90,7 +90,8 @@ BUILDER_SRC := $(wildcard rootfs-builder/*.c)
 # What rind-rootfs shares with the runner and the shim.
 BUILDER_SHARED := runner/base/err.c runner/base/file.c runner/base/log.c runner/image/worker-proto.c $(PROTO_SRC)
 
-RUNNER_OBJ := $(RUNNER_SRC:%.c=$O/obj/%.o) $(PROTO_SRC:%.c=$O/obj/%.o)
+RUNNER_OBJ_tsan := $O/obj/tests/tsan/syscall.o
+RUNNER_OBJ := $(RUNNER_SRC:%.c=$O/obj/%.o) $(PROTO_SRC:%.c=$O/obj/%.o) $(RUNNER_OBJ_$(FLAVOUR))
 EMBED_OBJ  := $O/obj/runner/image/embed.o
 LIBRUNNER  := $O/librunner.a
 
@@ -103,7 +104,7 @@ FUZZ_BIN := $(patsubst tests/fuzz/fuzz-%.c,build/fuzz/fuzz-%,$(wildcard tests/fu
 
 .PHONY: all run check test test-browser test-wrangler test-clients deps lint asan tsan analyze tidy cppcheck fuzz bench soak install clean distclean help unit integ \
         format builder-objects
-all: $O/rind build/rind build/rind.1 build/rind.bash
+all: $O/rind build/rind build/rind.1 build/rind.bash build/rind.spdx.json
 
 help:
 	@sed -n 's/^## //p' Makefile
@@ -122,8 +123,13 @@ build/rind.1: $O/rind
 build/rind.bash: $O/rind
 	$O/rind help --bash-completion >$@.tmp && mv $@.tmp $@
 
+# What is in it, as the linker's maps tell: it answers which release has a library with a hole.
+build/rind.spdx.json: $O/rind scripts/sbom
+	@scripts/sbom $(VERSION) $@ rind=$O/rind.map rind-rootfs=build/builder/rind-rootfs.map rind-init=build/shim/rind-init.map \
+	    sandbox-shim=build/shim/sandbox-shim.map
+
 $O/rind: $O/obj/runner/main.o $(LIBRUNNER) $(EMBED_OBJ)
-	$(Q)$(LINK_$(FLAVOUR)) $(CC) $(LDFLAGS) $(RIND_LDFLAGS_$(FLAVOUR)) -o $@ $(filter %.o,$^) $(LIBRUNNER) $(LIBS)
+	$(Q)$(LINK_$(FLAVOUR)) $(CC) $(LDFLAGS) $(RIND_LDFLAGS_$(FLAVOUR)) -Wl,-Map=$@.map -o $@ $(filter %.o,$^) $(LIBRUNNER) $(LIBS)
 
 $(LIBRUNNER): $(RUNNER_OBJ) $(LLHTTP_OBJ)
 	@rm -f $@ && ar rcs $@ $^
@@ -142,11 +148,11 @@ $O/obj/runner/api/native/openapi.o: docs/openapi.json
 
 # ---- the parts carried inside the binary ------------------------------------------------------------------------
 build/shim/rind-init: $(INIT_SRC:%.c=build/shim/obj/%.o) $(PROTO_SRC:%.c=build/shim/obj/%.o)
-	$(Q)$(MUSL_CC) $(SHIM_LDFLAGS) -o $@ $^ && strip $@
+	$(Q)$(MUSL_CC) $(SHIM_LDFLAGS) -Wl,-Map=$@.map -o $@ $^ && strip $@
 
 # Under 64 KiB, because it is read at each file operation: code and constants share their pages.
 build/shim/sandbox-shim: $(FILES_SRC:%.c=build/shim/obj/%.o) $(PROTO_SRC:%.c=build/shim/obj/%.o)
-	$(Q)$(MUSL_CC) $(SHIM_LDFLAGS) -Wl,-z,noseparate-code -o $@ $^ && strip $@
+	$(Q)$(MUSL_CC) $(SHIM_LDFLAGS) -Wl,-z,noseparate-code -Wl,-Map=$@.map -o $@ $^ && strip $@
 
 # The same for aarch64, by the distribution's cross compiler, to test that nothing depends on x86-64. The distribution has
 # no musl for a foreign architecture: this one is linked with glibc. On an aarch64 machine the rule above makes the shim.
@@ -167,7 +173,7 @@ BUILDER_CFLAGS  := $(STD) $(WARN) $(WERROR) $(FLAVOUR_CFLAGS_rel) -ffunction-sec
 BUILDER_LDFLAGS := $(FLAVOUR_LDFLAGS_rel) -static-pie -Wl,--gc-sections -Wl,--build-id=none
 
 build/builder/rind-rootfs: $(BUILDER_SRC:%.c=build/builder/obj/%.o) $(BUILDER_SHARED:%.c=build/builder/obj/%.o)
-	$(Q)$(CC) $(BUILDER_LDFLAGS) -o $@ $^ $(BUILDER_LIBS) && strip $@
+	$(Q)$(CC) $(BUILDER_LDFLAGS) -Wl,-Map=$@.map -o $@ $^ $(BUILDER_LIBS) && strip $@
 
 # The same with parts that an archive has taken over, for tests.
 SUBVERTED_OBJ   := $(patsubst %.c,build/builder/obj/%.o,$(BUILDER_SRC) tests/subverted/parts.c $(BUILDER_SHARED))
