@@ -62,7 +62,7 @@ struct boot_child {
     int control, stages, null_fd;
     unsigned above;              /* every fd from this number on is closed */
     const char *net;             /* init's argument (enum init_net), or NULL */
-    int net_pidfd;               /* join the net namespace of this process, or FD_NONE */
+    int net_ns;                  /* the net namespace to join, or FD_NONE */
     int tasks[CGROUP_TASKS_MAX]; /* `tasks` files of the v1 cgroups to enter */
     int tasks_count;
 };
@@ -164,7 +164,7 @@ static int clone_joined(const struct boot_child *c, uid_t owner, struct clone_ar
 
     if (home < 0)
         return -errno;
-    pid = setns(c->net_pidfd, CLONE_NEWNET) < 0 ? -errno : clone_as(owner, args);
+    pid = setns(c->net_ns, CLONE_NEWNET) < 0 ? -errno : clone_as(owner, args);
     if (pid == 0)
         return 0;
     if (setns(home, CLONE_NEWNET) < 0)
@@ -182,7 +182,7 @@ static int clone_child(const struct launch_sandbox *s, struct clone_args *args,
 
     (void)sigfillset(&all);
     (void)sigprocmask(SIG_SETMASK, &all, &old);
-    pid = c->net_pidfd >= 0 ? clone_joined(c, s->ids.base, args) : clone_as(s->ids.base, args);
+    pid = c->net_ns >= 0 ? clone_joined(c, s->ids.base, args) : clone_as(s->ids.base, args);
     if (pid == 0)
         child_main(c);
     (void)sigprocmask(SIG_SETMASK, &old, NULL);
@@ -276,10 +276,10 @@ int boot_clone(struct launcher *l, struct launch_sandbox *s, const struct boot_n
                                        CLONE_FILES,
                               .pidfd = (uint64_t)(uintptr_t)&s->pidfd,
                               .exit_signal = SIGCHLD};
-    struct boot_child child = {.net = net->admin                    ? "admin"
-                                      : net->now || net->pidfd >= 0 ? "net"
-                                                                    : NULL,
-                               .net_pidfd = net->pidfd};
+    struct boot_child child = {.net = net->admin                 ? "admin"
+                                      : net->now || net->ns >= 0 ? "net"
+                                                                 : NULL,
+                               .net_ns = net->ns};
     int cgroup_fd = cgroup_exec_fd(s->cgroup);
     struct boot_ends ends = {.control = FD_NONE, .stages = FD_NONE};
     int pid;
@@ -287,7 +287,7 @@ int boot_clone(struct launcher *l, struct launch_sandbox *s, const struct boot_n
     pid = child_prepare(l, s, &child, &ends, err);
     if (pid < 0)
         return pid;
-    if (net->now && net->pidfd < 0 && !net->admin)
+    if (net->now && net->ns < 0 && !net->admin)
         args.flags |= CLONE_NEWNET;
     if (cgroup_fd >= 0) {
         args.flags |= CLONE_INTO_CGROUP;

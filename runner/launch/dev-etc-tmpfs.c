@@ -321,13 +321,13 @@ int own_mounts(const struct own_wants *w, struct own_mounts *ret, int *ret_hosts
     return 0;
 }
 
-int sysfs_mount(int pidfd, struct err *err)
+int sysfs_mount(int ns, struct err *err)
 {
     auto_close int home = open("/proc/self/ns/net", O_RDONLY | O_CLOEXEC);
     auto_close int fs = FD_NONE;
     int fd;
 
-    if (home < 0 || setns(pidfd, CLONE_NEWNET) < 0)
+    if (home < 0 || setns(ns, CLONE_NEWNET) < 0)
         return err_errno(err, -errno, "enter the network to join");
     fs = sys_fsopen("sysfs");
     fd = fs < 0 ? fs : sys_fsconfig(fs, FSCONFIG_CMD_CREATE, NULL, NULL, 0);

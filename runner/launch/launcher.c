@@ -51,11 +51,11 @@ struct start {
     /* owned; maps the ids of volumes to the sandbox's; opened for the first volume */
     int volumes_userns;
     struct root_sources sources; /* owned; closed once init has its copies */
-    int net_pidfd; /* borrowed; a process in the net namespace that init joins, or FD_NONE */
-    int own;       /* owned; own_mounts.whole, closed once init has its copy */
-    int resolv_fd; /* owned; its resolv.conf, if it follows the host's */
-    struct cgroup_view cgroups; /* owned until step_own has added its parts */
-    bool on_some_cpus;          /* the sandbox is started on `cpus` alone */
+    int net_ns;                  /* owned; the net namespace that init joins, or FD_NONE */
+    int own;                     /* owned; own_mounts.whole, closed once init has its copy */
+    int resolv_fd;               /* owned; its resolv.conf, if it follows the host's */
+    struct cgroup_view cgroups;  /* owned until step_own has added its parts */
+    bool on_some_cpus;           /* the sandbox is started on `cpus` alone */
     cpu_set_t cpus;
     struct volume_look look; /* the search of volumes for set-id files, which runs meanwhile */
     bool reopened;           /* the files existed before: they stay when the start fails */
@@ -202,7 +202,7 @@ static int step_cgroup(struct start *st, struct err *err)
 
 static int step_net_choose(struct start *st, struct err *err)
 {
-    return network_choose(st->l, st->s, st->q, &st->net_pidfd, err);
+    return network_choose(st->l, st->s, st->q, &st->net_ns, err);
 }
 
 static int step_clone(struct start *st, struct err *err)
@@ -211,7 +211,7 @@ static int step_clone(struct start *st, struct err *err)
      * it while the launcher goes on with other steps. */
     const struct boot_net net = {.now = (st->q->net_flags & LAUNCH_NET_LINK) != 0,
                                  .admin = (st->q->net_flags & LAUNCH_NET_ADMIN) != 0,
-                                 .pidfd = st->net_pidfd};
+                                 .ns = st->net_ns};
 
     return boot_clone(st->l, st->s, &net, &st->ends, err);
 }
@@ -224,9 +224,9 @@ static int step_net_make(struct start *st, struct err *err)
         r = boot_await_net(st->s, st->ends.control, err);
     if (r == 0)
         r = network_make(st->l, st->s, st->q, err);
-    if (r < 0 || st->net_pidfd < 0)
+    if (r < 0 || st->net_ns < 0)
         return r;
-    fd = sysfs_mount(st->net_pidfd, err);
+    fd = sysfs_mount(st->net_ns, err);
     if (fd < 0)
         return fd;
     st->mounts.joined = true;
@@ -593,6 +593,8 @@ static void start_close(struct start *st)
         (void)close(st->volumes_userns);
     if (st->plan_fd >= 0)
         (void)close(st->plan_fd);
+    if (st->net_ns >= 0)
+        (void)close(st->net_ns);
     if (st->ends.stages >= 0)
         (void)close(st->ends.stages);
 }
@@ -657,7 +659,7 @@ int launcher_start(struct launcher *l, const struct launch_request *q, struct la
                        .userns_fd = FD_NONE,
                        .plan_fd = FD_NONE,
                        .volumes_userns = FD_NONE,
-                       .net_pidfd = FD_NONE,
+                       .net_ns = FD_NONE,
                        .own = FD_NONE,
                        .resolv_fd = FD_NONE,
                        .look = {.answer = FD_NONE},

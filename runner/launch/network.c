@@ -2,6 +2,7 @@
 
 #include <errno.h>
 #include <fcntl.h>
+#include <poll.h>
 #include <stddef.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -205,55 +206,36 @@ static struct launch_sandbox *live_sandbox(struct launcher *l, const char *id)
     return s != NULL && !sandbox_ended(s) ? s : NULL;
 }
 
+/*
+ * Opens the net namespace of a process. A held fd, and not the process, is what a start enters: an
+ * init leaves its namespaces long before its pidfd tells of its exit, while the processes inside
+ * end. -ESRCH: the process has left it.
+ */
+static int process_open_net(pid_t pid, int pidfd)
+{
+    struct pollfd p = {.fd = pidfd, .events = POLLIN};
+    auto_close int ns = FD_NONE;
+    char path[64];
+    int r;
+
+    (void)snprintf(path, sizeof(path), "/proc/%d/ns/net", (int)pid);
+    ns = open(path, O_RDONLY | O_CLOEXEC);
+    r = ns < 0 ? -errno : 0;
+    if (r == -ENOENT || poll(&p, 1, 0) != 0)
+        return -ESRCH; /* the pid may be another process's by now */
+    return r < 0 ? r : take_fd(&ns);
+}
+
 /* Gives s its own copy of the box: the owner may be dropped from the registry before s. */
 static int network_share_box(struct launch_sandbox *s, const struct launch_sandbox *member,
-                             int *ret_pidfd, struct err *err)
+                             struct err *err)
 {
-    *ret_pidfd = member->pidfd;
     if (member->net == NULL)
         return 0;
     s->net = malloc(sizeof(*s->net));
     if (s->net == NULL)
         return err_errno(err, -ENOMEM, "network");
     *s->net = *member->net;
-    return 0;
-}
-
-int network_choose(struct launcher *l, struct launch_sandbox *s, const struct launch_request *q,
-                   int *ret_pidfd, struct err *err)
-{
-    const struct launch_sandbox *member;
-    const char *survivor;
-
-    (void)snprintf(s->net_owner, sizeof(s->net_owner), "%s", s->id);
-    if (q->net_join == NULL) {
-        /* Sandboxes that joined this one have survived its restart: it gets the same network again.
-         */
-        member = network_peer(l, s);
-        survivor = member == NULL ? network_survivor(l, s) : NULL;
-        if (survivor != NULL)
-            return err_set(err, -EAGAIN,
-                           "network: sandbox %s, which has joined it, has not been taken up yet",
-                           survivor);
-        /* That network belongs to the user namespace of the previous run. */
-        if (member != NULL && (q->net_flags & LAUNCH_NET_ADMIN) != 0)
-            return err_set(err, -EBUSY,
-                           "network: sandbox %s, which has joined it, still runs; a sandbox that "
-                           "administers its network starts with a new one",
-                           member->id);
-        if (member != NULL && (q->net_flags & LAUNCH_NET_LINK) != 0)
-            network_load(s);
-    } else {
-        member = live_sandbox(l, q->net_join);
-        if (member == NULL)
-            return err_set(err, -EBUSY,
-                           "network: sandbox %s, whose network is to be joined, does not run",
-                           q->net_join);
-        (void)memcpy(s->net_owner, member->net_owner, sizeof(s->net_owner));
-        return network_share_box(s, member, ret_pidfd, err);
-    }
-    if (member != NULL)
-        *ret_pidfd = member->pidfd;
     return 0;
 }
 
@@ -344,6 +326,105 @@ const char *network_survivor(struct launcher *l, const struct launch_sandbox *s)
             heir_drop(l, i); /* the last entry has moved to index i */
     }
     return NULL;
+}
+
+/* ---- choosing, for a start ---- */
+
+/* Opens the net namespace of a survivor's init. -ESRCH: it does not listen, or is ending. */
+static int survivor_open_net(struct launcher *l, const struct net_survivor *h)
+{
+    struct launch_sandbox *s = sandbox_new(h->id);
+    auto_close int control = FD_NONE;
+    auto_close int pidfd = FD_NONE;
+    pid_t pid = 0;
+    int r = s == NULL ? -ENOMEM : sandbox_dir_peek(l, s, NULL);
+
+    /* Init drops this connection at its end: no supervisor has one to a survivor. */
+    if (r == 0) {
+        control = sandbox_socket_connect(s, NULL);
+        r = control < 0 ? control : 0;
+    }
+    if (r == 0) {
+        pidfd = sandbox_socket_peer(control, &pid, NULL);
+        r = pidfd < 0 ? pidfd : 0;
+    }
+    sandbox_free(s);
+    if (r < 0)
+        return r == -ENOMEM || r == -EMFILE || r == -ENFILE ? r : -ESRCH;
+    return process_open_net(pid, pidfd);
+}
+
+/* Opens the network of s by any member that is still in it. -ESRCH: all are ending, or are
+ * survivors that do not listen. */
+static int network_open_any(struct launcher *l, const struct launch_sandbox *s)
+{
+    int r = -ESRCH;
+
+    for (struct launch_sandbox *p = l->joined; r == -ESRCH && p != NULL; p = p->joined.next)
+        if (sandbox_is_peer(p, s))
+            r = process_open_net(p->pid, p->pidfd);
+    for (size_t i = 0; r == -ESRCH && i < l->survivor_count; i++)
+        if (strcmp(l->survivors[i].owner, s->net_owner) == 0 &&
+            strcmp(l->survivors[i].id, s->id) != 0)
+            r = survivor_open_net(l, &l->survivors[i]);
+    return r;
+}
+
+/* Sandboxes that joined this one may have survived its last run: it gets the same network again. */
+static int network_choose_own(struct launcher *l, struct launch_sandbox *s,
+                              const struct launch_request *q, int *ret_ns, struct err *err)
+{
+    const bool admin = (q->net_flags & LAUNCH_NET_ADMIN) != 0;
+    const struct launch_sandbox *member = network_peer(l, s);
+    const char *id = member != NULL ? member->id : network_survivor(l, s);
+    int ns;
+
+    if (id == NULL)
+        return 0;
+    /* That network belongs to the user namespace of the previous run. */
+    if (member != NULL && admin)
+        return err_set(err, -EBUSY,
+                       "network: sandbox %s, which has joined it, still runs; a sandbox that "
+                       "administers its network starts with a new one",
+                       member->id);
+    ns = admin ? -ESRCH : network_open_any(l, s);
+    if (ns == -ESRCH)
+        return err_set(err, -EINPROGRESS,
+                       "network: sandbox %s, which has joined it, has not ended yet, or has not "
+                       "been taken up",
+                       id);
+    if (ns < 0)
+        return err_errno(err, ns, "network: the namespace of sandbox %s, which has joined it", id);
+    if ((q->net_flags & LAUNCH_NET_LINK) != 0)
+        network_load(s);
+    *ret_ns = ns;
+    return 0;
+}
+
+int network_choose(struct launcher *l, struct launch_sandbox *s, const struct launch_request *q,
+                   int *ret_ns, struct err *err)
+{
+    const struct launch_sandbox *member;
+    int ns, r;
+
+    (void)snprintf(s->net_owner, sizeof(s->net_owner), "%s", s->id);
+    if (q->net_join == NULL)
+        return network_choose_own(l, s, q, ret_ns, err);
+    member = live_sandbox(l, q->net_join);
+    ns = member == NULL ? -ESRCH : process_open_net(member->pid, member->pidfd);
+    if (ns == -ESRCH)
+        return err_set(err, -EBUSY,
+                       "network: sandbox %s, whose network is to be joined, does not run",
+                       q->net_join);
+    if (ns < 0)
+        return err_errno(err, ns, "network: the namespace of sandbox %s", q->net_join);
+    (void)memcpy(s->net_owner, member->net_owner, sizeof(s->net_owner));
+    r = network_share_box(s, member, err);
+    if (r == 0)
+        *ret_ns = ns;
+    else
+        (void)close(ns);
+    return r;
 }
 
 /* ---- making ---- */

@@ -19,10 +19,12 @@ struct launch_request;
 struct launcher;
 struct launch_sandbox;
 
-/* Call it before init is cloned. *ret_pidfd: a process whose net namespace the new sandbox joins,
- * borrowed, or FD_NONE for its own. -EBUSY: the sandbox to join does not run. */
+/* Call it before init is cloned. *ret_ns: the net namespace that the new sandbox joins, which the
+ * caller owns; it stays FD_NONE for its own. -EBUSY: the sandbox to join does not run.
+ * -EINPROGRESS: members of its own network are ending, or are survivors that do not listen (yet):
+ * the start can be tried again soon. No other step of a start has this error. */
 int network_choose(struct launcher *l, struct launch_sandbox *s, const struct launch_request *q,
-                   int *ret_pidfd, struct err *err);
+                   int *ret_ns, struct err *err);
 /* Makes or joins the network, and writes the record. Call it while init waits. */
 int network_make(struct launcher *l, struct launch_sandbox *s, const struct launch_request *q,
                  struct err *err);

@@ -489,9 +489,9 @@ struct own_mounts {
  * only through these. */
 int own_mounts(const struct own_wants *wants, struct own_mounts *ret, int *ret_hosts_fd,
                int *ret_resolv_fd, struct err *err);
-/* Makes a sysfs mount of the net namespace of pidfd's process. A process that joined a net
- * namespace may not mount it. */
-int sysfs_mount(int pidfd, struct err *err);
+/* Makes a sysfs mount of this net namespace. A process that joined a net namespace may not mount
+ * it. */
+int sysfs_mount(int ns, struct err *err);
 
 /* Parses a list such as "0-3,8"; false: it is none, or names more processors than a set holds.
  * Pure. */
@@ -591,7 +591,7 @@ struct boot_ends {
 struct boot_net {
     bool now;   /* clone it with CLONE_NEWNET; else init unshares it later */
     bool admin; /* init makes a net namespace in any case; boot_await_net waits for it */
-    int pidfd;  /* a process in the net namespace to join, or FD_NONE */
+    int ns;     /* borrowed; the net namespace to join, or FD_NONE */
 };
 /* Clones the process that becomes init. It shares the launcher's fd table until boot_await has
  * returned. */

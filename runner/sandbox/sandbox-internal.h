@@ -62,11 +62,12 @@ struct sandbox_maker {
 struct sandbox_start {
     struct part_walk walk; /* the stage that waits for a part */
     bool refused;          /* the start failed before the main process: no restart */
-    int failure;    /* negative errno of a failed start, until the sandbox is stopped; error has the
-                       text */
-    int fds[2];     /* owned: init's pidfd and control, while the network is set up; -1 */
-    int waiting_fd; /* owned: client_fd while the parts prepare; -1 */
-    int client_fd;  /* borrowed; the client's connection, during the creation; -1 */
+    int failure; /* negative errno of a failed start, until the sandbox is stopped; error has the
+                    text */
+    int64_t until_ms; /* CLOCK_MONOTONIC; the launcher is asked again until then; 0: not yet */
+    int fds[2];       /* owned: init's pidfd and control, while the network is set up; -1 */
+    int waiting_fd;   /* owned: client_fd while the parts prepare; -1 */
+    int client_fd;    /* borrowed; the client's connection, during the creation; -1 */
 };
 
 /* The main process: sandbox-main.c. */

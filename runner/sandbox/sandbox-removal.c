@@ -45,7 +45,10 @@ static void sandbox_answer_not_removed(struct sandbox *s, int r, const struct er
     sandbox_unref(s);
 }
 
-/* Repeats LAUNCH_RELEASE, because processes of an init without reattach may still be exiting. */
+/*
+ * Repeats LAUNCH_RELEASE, because processes of an init without reattach may still be exiting. One
+ * that is being swept may still be in the sandbox's network, too (-EBUSY).
+ */
 static void on_release_again(uv_timer_t *h)
 {
     sandbox_begin_removal(h->data);
@@ -59,7 +62,8 @@ static void on_release_reply(void *data, int r, const struct launch_reply *reply
     (void)reply;
     (void)fds;
     s->end.releasing = false;
-    if (r == -EAGAIN && s->end.release_tries++ < RELEASE_TRIES_MAX && s->handles > 0) {
+    if ((r == -EAGAIN || r == -EBUSY) && s->end.release_tries++ < RELEASE_TRIES_MAX &&
+        s->handles > 0) {
         (void)uv_timer_start(&s->timer, on_release_again, RELEASE_AGAIN_MS, 0);
         sandbox_unref(s);
         return;

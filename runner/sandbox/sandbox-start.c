@@ -10,6 +10,7 @@
 
 #include "base/auto.h"
 #include "base/buf.h"
+#include "base/clock.h"
 #include "base/err.h"
 #include "base/log.h"
 #include "image/layer.h"
@@ -27,6 +28,8 @@
 
 enum {
     HELPER_IDLE_MS = 5000, /* idle time after which a helper init ends */
+    START_AGAIN_MS = 25,
+    START_AGAIN_FOR_MS = 10000, /* as long as the reattach to one sandbox may take */
 };
 
 /* ---- the helper init of a stopped sandbox ---- */
@@ -215,6 +218,47 @@ static void on_network_ready(struct sandbox *s, int r, const struct err *err)
             (void)close(fds[i]);
 }
 
+/* ---- a network whose members are leaving it ---- */
+
+static int sandbox_send_launch(struct sandbox *s, struct err *err);
+
+/* Sends the start again, unless it has been overtaken by a removal or a stop. */
+static void on_start_again(uv_timer_t *h)
+{
+    struct sandbox *s = h->data;
+    struct err err = ERR_NONE;
+
+    sandbox_set_init(s, INIT_NONE);
+    if (s->state == SANDBOX_REMOVING) {
+        sandbox_begin_removal(s);
+    } else if (!s->run.wanted && s->waiters.init == NULL) {
+        sandbox_parts_tell(s, PART_NO_RUN); /* the stop has answered those that waited */
+        sandbox_dependent_settled(s);
+    } else if (sandbox_send_launch(s, &err) < 0) {
+        sandbox_start_failed(s, err.code, &err);
+    }
+}
+
+/*
+ * A sandbox whose network others have joined gets that network again. The last of them may be
+ * ending just now. One of an earlier daemon may still be taken up, or be about to be swept. So the
+ * start waits for them, for some seconds; the client sees why it failed after that.
+ */
+static bool sandbox_start_later(struct sandbox *s)
+{
+    const int64_t now = clock_mono_ms();
+
+    if (s->state == SANDBOX_REMOVING || s->sup->stopping || s->init != INIT_LAUNCHING)
+        return false;
+    if (s->start.until_ms == 0)
+        s->start.until_ms = now + START_AGAIN_FOR_MS;
+    if (now >= s->start.until_ms)
+        return false;
+    sandbox_set_init(s, INIT_WAITING);
+    (void)uv_timer_start(&s->timer, on_start_again, START_AGAIN_MS, 0);
+    return true;
+}
+
 static void on_start_reply(void *data, int r, const struct launch_reply *reply, int fds[2],
                            const struct err *err)
 {
@@ -222,6 +266,14 @@ static void on_start_reply(void *data, int r, const struct launch_reply *reply, 
     struct err own = ERR_NONE;
 
     s->net.closed[0] = '\0'; /* usually a new net namespace; else it is reported again */
+    if (r == -EINPROGRESS) {
+        if (sandbox_start_later(s)) {
+            sandbox_unref(s);
+            return;
+        }
+        r = err_set(&own, -EAGAIN, "%s", err->msg);
+        err = &own;
+    }
     if (r < 0) {
         if (reply != NULL && reply->remains != 0)
             sandbox_end_init(s); /* its processes are still ending */
@@ -340,6 +392,7 @@ int sandbox_launch(struct sandbox *s, struct err *err)
         return 0; /* init is being started, or starts when the old one has ended */
     if (s->init == INIT_UNKNOWN)
         return sandbox_send_kill(s, err); /* sandbox_stopped then starts init */
+    s->start.until_ms = 0;
     r = s->state == SANDBOX_CREATING ? sandbox_prepare(s, err) : 1;
     return r > 0 ? sandbox_send_launch(s, err) : r;
 }

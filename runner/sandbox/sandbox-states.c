@@ -153,7 +153,8 @@ static const struct {
                    BIT(PREPARING) | BIT(LAUNCHING) | BIT(ADOPTING) | BIT(ENDING) | BIT(UNKNOWN)},
     [INIT_UNKNOWN] = {"unknown", BIT(ENDING)},
     [INIT_PREPARING] = {"preparing", BIT(NONE)},
-    [INIT_LAUNCHING] = {"launching", BIT(NONE) | BIT(RUNNING) | BIT(ENDING)},
+    [INIT_LAUNCHING] = {"launching", BIT(NONE) | BIT(WAITING) | BIT(RUNNING) | BIT(ENDING)},
+    [INIT_WAITING] = {"waiting", BIT(NONE) | BIT(ENDING)},
     [INIT_ADOPTING] = {"adopting", BIT(NONE) | BIT(RETRYING) | BIT(LISTING) | BIT(UNKNOWN)},
     [INIT_RETRYING] = {"retrying", BIT(ADOPTING) | BIT(UNKNOWN)},
     [INIT_LISTING] = {"listing", BIT(RUNNING)},
@@ -174,8 +175,8 @@ const char *init_phase_name(enum init_phase phase)
 
 bool init_phase_is_busy(enum init_phase phase)
 {
-    return phase == INIT_PREPARING || phase == INIT_LAUNCHING || phase == INIT_ADOPTING ||
-           phase == INIT_ENDING;
+    return phase == INIT_PREPARING || phase == INIT_LAUNCHING || phase == INIT_WAITING ||
+           phase == INIT_ADOPTING || phase == INIT_ENDING;
 }
 
 bool init_phase_is_adoption(enum init_phase phase)

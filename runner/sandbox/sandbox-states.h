@@ -84,6 +84,7 @@ enum init_phase {
     INIT_UNKNOWN,   /* processes of an earlier run may be left: the launcher kills them first */
     INIT_PREPARING, /* before the first start: ports are opened, volumes created */
     INIT_LAUNCHING, /* LAUNCH_START is pending, or the network is being set up */
+    INIT_WAITING,   /* LAUNCH_START will be sent again: others are leaving its network */
     INIT_ADOPTING,  /* LAUNCH_REATTACH is pending */
     INIT_RETRYING,  /* LAUNCH_REATTACH will be sent again */
     INIT_LISTING,   /* LIST has been sent to init */
@@ -95,8 +96,8 @@ enum init_phase {
 bool init_phase_may_follow(enum init_phase from, enum init_phase to);
 const char *init_phase_name(enum init_phase phase);
 /*
- * True if a pending request to the launcher, or the step after it, decides how the sandbox
- * continues.
+ * True if a pending request to the launcher, the step after it, or a timer that repeats it decides
+ * how the sandbox continues.
  */
 bool init_phase_is_busy(enum init_phase phase);
 /* True while the supervisor reattaches to an init of an earlier supervisor. */

@@ -7,6 +7,7 @@ import re
 import select
 import subprocess
 import tarfile
+import termios
 import time
 
 from scenario import IMAGE, main, scenario
@@ -127,18 +128,23 @@ def detach_keys_leave_it_running(t):
     master, slave = pty.openpty()
     p = t.popen("run", "-it", "--name", "kept", IMAGE, "sh", stdin=slave, stdout=slave, stderr=slave)
     os.close(slave)
-    t.until(lambda: t.run("inspect", "-f", "{{.State.Running}}", "kept")[1] == "true\n", "it runs")
-    time.sleep(0.5)
-    os.write(master, b"\x10\x11")
-    end = time.monotonic() + 10
-    while p.poll() is None and time.monotonic() < end:
-        if select.select([master], [], [], 0.2)[0]:
+    seen = b""
+
+    def reads():
+        """What the command has written so far; an error of the terminal is its end."""
+        nonlocal seen
+        if select.select([master], [], [], 0)[0]:
             try:
-                os.read(master, 4096)
+                seen += os.read(master, 4096)
             except OSError:
-                break
+                pass
+        return seen
+    # Keys that come before the command has its terminal in raw mode are the terminal's: it swallows ctrl-q.
+    t.until(lambda: not termios.tcgetattr(master)[3] & termios.ICANON, "the terminal is raw")
+    t.until(lambda: b"#" in reads(), "the shell asks for a command")
+    os.write(master, b"\x10\x11")
+    t.until(lambda: (reads(), p.poll() is not None)[1], "run -it ends after ctrl-p ctrl-q")
     os.close(master)
-    t.check(p.poll() is not None, "run -it does not end after ctrl-p ctrl-q")
     t.equal(t.ok("inspect", "-f", "{{.State.Running}}", "kept"), "true")
 
 

@@ -111,6 +111,16 @@ def supervisor(d):
     raise AssertionError("the daemon has no supervisor")
 
 
+def init_of(box):
+    """The pid of a sandbox's init; None where it has none."""
+    for n in filter(str.isdigit, os.listdir("/proc")):
+        if f"/rind/{box}" in audit.read(f"/proc/{n}/cgroup") and audit.read(f"/proc/{n}/cmdline").startswith("rind-init\0"):
+            spaces = [line.split() for line in audit.read(f"/proc/{n}/status").splitlines() if line.startswith("NSpid:")]
+            if spaces and spaces[0][-1] == "1":
+                return int(n)
+    return None
+
+
 def memory(pid, peak=False):
     """KiB of resident memory, now or at most so far."""
     with open(f"/proc/{pid}/status", encoding="utf-8") as f:

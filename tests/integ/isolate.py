@@ -40,7 +40,8 @@ CONTROLLERS = {"memory", "cpu", "pids", "cpuset"}
 # File systems in /sys that each sysfs has to be given anew.
 IN_SYS = ("securityfs", "debugfs", "tracefs", "fusectl", "bpf", "pstore", "configfs", "efivarfs")
 # File systems that containers, snaps and automounters bring and take away while tests run.
-COMING_AND_GOING = ("overlay", "nsfs", "autofs", "binfmt_misc", "cgroup", "cgroup2", "tmpfs", "fuse", "squashfs", "rpc_pipefs")
+COMING_AND_GOING = ("overlay", "nsfs", "autofs", "binfmt_misc", "cgroup", "cgroup2", "tmpfs", "fuse", "squashfs", "rpc_pipefs",
+                    "proc", "sysfs", "devpts")  # those of a chroot, which also decide whether a user namespace may mount its own
 
 CLONE_NEWNS, CLONE_NEWCGROUP, CLONE_NEWIPC, CLONE_NEWPID, CLONE_NEWNET = 0x20000, 0x2000000, 0x8000000, 0x20000000, 0x40000000
 MS_NOSUID, MS_NODEV, MS_NOEXEC, MS_BIND, MS_REC, MS_PRIVATE = 2, 4, 8, 0x1000, 0x4000, 0x40000

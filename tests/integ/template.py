@@ -4,12 +4,15 @@ The first daemon of a binary leaves it below build/; each program copies it once
 that wants a state directory in which rind has never been makes an empty one.
 """
 import atexit
+import contextlib
+import fcntl
 import os
 import shutil
 import subprocess
 import tempfile
 
 PARTS = ("layers", "policies.cache")
+LOCK = "lock"
 
 _own = None  # this program's copy
 
@@ -20,20 +23,32 @@ def _kept(top, rind):
     return os.path.join(top, "build", "test-template", f"{st.st_mtime_ns}-{st.st_size}")
 
 
+@contextlib.contextmanager
+def _locked(kept, how):
+    """Whether the lock could be had. A copy of a tree that another program makes or removes meanwhile may lack a part without an error."""
+    os.makedirs(os.path.dirname(kept), exist_ok=True)
+    with open(os.path.join(os.path.dirname(kept), LOCK), "w", encoding="ascii") as lock:
+        try:
+            fcntl.flock(lock, how)
+        except BlockingIOError:
+            yield False
+            return
+        yield True
+
+
 def keep(top, rind, state):
     """Keeps what a daemon that has ended has in its state directory, unless it is kept already. It replaces another binary's."""
     kept = _kept(top, rind)
     if os.path.exists(kept) or not all(os.path.isdir(os.path.join(state, part)) for part in PARTS):
         return
-    os.makedirs(os.path.dirname(kept), exist_ok=True)
-    for other in os.listdir(os.path.dirname(kept)):
-        shutil.rmtree(os.path.join(os.path.dirname(kept), other), ignore_errors=True)
-    half = tempfile.mkdtemp(prefix="new-", dir=os.path.dirname(kept))
-    subprocess.run(["cp", "-a", *(os.path.join(state, part) for part in PARTS), half], check=True)
-    try:
+    with _locked(kept, fcntl.LOCK_EX | fcntl.LOCK_NB) as mine:
+        if not mine or os.path.exists(kept):
+            return  # another program does it
+        for other in set(os.listdir(os.path.dirname(kept))) - {LOCK}:
+            shutil.rmtree(os.path.join(os.path.dirname(kept), other), ignore_errors=True)
+        half = tempfile.mkdtemp(prefix="new-", dir=os.path.dirname(kept))
+        subprocess.run(["cp", "-a", *(os.path.join(state, part) for part in PARTS), half], check=True)
         os.rename(half, kept)
-    except OSError:  # another program was faster
-        shutil.rmtree(half, ignore_errors=True)
 
 
 def use(top, rind, state):
@@ -45,13 +60,12 @@ def use(top, rind, state):
         kept = _kept(top, rind)
         if not os.path.exists(kept):
             return
-        _own = tempfile.mkdtemp(prefix="rind-template-")
-        atexit.register(shutil.rmtree, _own, ignore_errors=True)
-        copied = subprocess.run(["cp", "-a", *(os.path.join(kept, part) for part in PARTS), _own], stderr=subprocess.DEVNULL, check=False)
-        if copied.returncode != 0:
-            shutil.rmtree(_own, ignore_errors=True)  # another program has just put another binary's in its place
-            _own = None
-            return
+        with _locked(kept, fcntl.LOCK_SH):
+            if not os.path.exists(kept):
+                return  # another program has just put another binary's in its place
+            _own = tempfile.mkdtemp(prefix="rind-template-")
+            atexit.register(shutil.rmtree, _own, ignore_errors=True)
+            subprocess.run(["cp", "-a", *(os.path.join(kept, part) for part in PARTS), _own], check=True)
     os.makedirs(state, mode=0o700, exist_ok=True)
     links = os.stat(state).st_dev == os.stat(_own).st_dev
     subprocess.run(["cp", "-al" if links else "-a", *(os.path.join(_own, part) for part in PARTS), state], check=True)

@@ -10,6 +10,7 @@
 #include <string.h>
 #include <sys/socket.h>
 #include <sys/stat.h>
+#include <sys/syscall.h>
 #include <sys/time.h>
 #include <sys/un.h>
 #include <unistd.h>
@@ -70,14 +71,46 @@ static int cmd_give(int argc, char **argv)
         (void)pause();
 }
 
-static int taken = -1;
+/* What is said once the first thread sleeps in splice, with the lock: what comes before that could
+ * still be read or written by others. */
+static struct {
+    const char *word;
+    int fd; /* closed after that; -1: none */
+} asleep;
 
-static void *forget(void *arg)
+static void *say_asleep(void *arg)
 {
+    enum {
+        TRIES = 500,
+        STEP_MS = 10
+    }; /* where the kernel does not tell, it is said all the same */
+    char path[64], text[256], call[16];
+
     (void)arg;
-    nap(0.3);
-    (void)close(taken);
+    (void)snprintf(path, sizeof(path), "/proc/self/task/%d/syscall", (int)getpid());
+    (void)snprintf(call, sizeof(call), "%d ", SYS_splice);
+    for (int i = 0; i < TRIES && (slurp(path, text, sizeof(text)) <= 0 ||
+                                  strncmp(text, call, strlen(call)) != 0);
+         i++)
+        nap(STEP_MS / 1000.0);
+    puts(asleep.word);
+    (void)fflush(stdout);
+    if (asleep.fd >= 0)
+        (void)close(asleep.fd);
     return NULL;
+}
+
+/* Sleeps in splice with the lock of one of them, a pipe. */
+static int sleep_with(int from, int to, const char *word, int closed)
+{
+    pthread_t thread;
+
+    asleep.word = word;
+    asleep.fd = closed;
+    if (pthread_create(&thread, NULL, say_asleep, NULL) != 0)
+        return complain("thread");
+    (void)splice(from, NULL, to, NULL, BLOCK, 0);
+    return 0;
 }
 
 /* Full, as nobody reads it any more; and then it is longer. 0 or -1. */
@@ -108,8 +141,7 @@ static int cmd_take(int argc, char **argv)
     struct message m;
     struct msghdr *hdr = message_init(&m);
     struct sockaddr_un addr;
-    pthread_t thread;
-    int sock = unix_socket(argc > 1 ? argv[1] : "", &addr), conn, pair[2];
+    int sock = unix_socket(argc > 1 ? argv[1] : "", &addr), conn, taken, pair[2];
 
     if (bind(sock, (struct sockaddr *)&addr, sizeof(addr)) < 0 || listen(sock, 1) < 0 ||
         chmod(addr.sun_path, 0777) < 0)
@@ -123,12 +155,7 @@ static int cmd_take(int argc, char **argv)
     /* Whoever reads has something to read as soon as it wants to, and not before we sleep. */
     if (fill(taken) < 0)
         return complain("fill");
-    puts("sleeps");
-    (void)fflush(stdout);
-    if (argc > 2 && pthread_create(&thread, NULL, forget, NULL) != 0)
-        return complain("thread");
-    (void)splice(pair[0], NULL, taken, NULL, BLOCK, 0);
-    return 0;
+    return sleep_with(pair[0], taken, "sleeps", argc > 2 ? taken : -1);
 }
 
 /* lock-input: sleeps with the lock of its stdin's pipe, in which there is something. */
@@ -144,10 +171,7 @@ static int cmd_input(int argc, char **argv)
     while (send(pair[0], block, BLOCK, MSG_DONTWAIT) > 0)
         ;
     (void)poll(&p, 1, -1);
-    puts("holds");
-    (void)fflush(stdout);
-    (void)splice(0, NULL, pair[0], NULL, BLOCK, 0);
-    return 0;
+    return sleep_with(0, pair[0], "holds", -1);
 }
 
 /* ---- a file operation's input ---- */

@@ -309,6 +309,7 @@ TEST(phases_in_which_the_launcher_decides)
 {
     static const bool busy[INIT_PHASE_MAX] = {[INIT_PREPARING] = true,
                                               [INIT_LAUNCHING] = true,
+                                              [INIT_WAITING] = true,
                                               [INIT_ADOPTING] = true,
                                               [INIT_ENDING] = true};
     static const bool adoption[INIT_PHASE_MAX] = {

@@ -28,6 +28,7 @@ enum {
     MS_NS = 1000000,
     /* A reader with more unread bytes is cut off. All stored events fit. */
     EVENTS_QUEUE_MAX = EVENTS_MAX * 1024,
+    STARTED_MS = 1000, /* how old a start may be that a reader of starts alone is told of */
 };
 
 struct docker_action {
@@ -96,6 +97,7 @@ struct docker_event_stream {
     struct native *native;
     struct filters *filters;    /* owned */
     int64_t since_ms, until_ms; /* 0 = no bound */
+    bool catching_up;           /* events of before the request are read: only of what still runs */
     uv_timer_t timer;
     bool subscribed, dead;
 };
@@ -157,6 +159,20 @@ static bool filters_match_object(const struct filters *f, const struct event *e,
 static bool filters_ask_for_others(const struct filters *f)
 {
     return filters_get(f, "volume", 0) != NULL || filters_get(f, "daemon", 0) != NULL;
+}
+
+/*
+ * True of a reader that waits for starts, and for nothing else. Programs begin such a reader and
+ * `docker run` beside it, and wait for ever where the container has started before the request of
+ * the reader is here (the devcontainer command does). Docker takes longer for a start than a
+ * command needs to send a request. Here a start may well be the first.
+ */
+static bool stream_awaits_start(const struct docker_event_stream *st)
+{
+    const char *event = filters_get(st->filters, "event", 0);
+
+    return st->since_ms == 0 && st->until_ms == 0 && event != NULL && strcmp(event, "start") == 0 &&
+           filters_get(st->filters, "event", 1) == NULL;
 }
 
 static bool stream_wants(const struct docker_event_stream *st, const struct event *e,
@@ -357,6 +373,8 @@ static void on_stream_event(struct events_reader *r, const struct event *e)
 
     if (st->dead || st->req->gone || a == NULL)
         return;
+    if (st->catching_up && (s == NULL || sandbox_get_state(s) != SANDBOX_RUNNING))
+        return;
     if (strcmp(a->type, "network") == 0) {
         char network[SPEC_NETWORK_MAX + 1];
 
@@ -455,8 +473,12 @@ static void get_events(struct http_request *req)
     req->on_gone = on_stream_gone;
     http_start(req, 200, NULL, "application/json");
     st->subscribed = true;
+    st->catching_up = stream_awaits_start(st);
+    if (st->catching_up)
+        st->since_ms = clock_wall_ms() - STARTED_MS;
     (void)events_subscribe(supervisor_events(st->native->config.supervisor), &st->reader,
                            st->since_ms != 0 ? 1 : 0);
+    st->catching_up = false;
     if (st->dead || st->until_ms == 0)
         return;
     left = st->until_ms - clock_wall_ms();
