@@ -32,6 +32,7 @@
 #include "daemon/settings.h"
 #include "daemon/supervisor.h"
 #include "doctor/doctor-fork.h"
+#include "gateway/listener.h"
 #include "gateway/tls.h"
 #include "http/route.h"
 #include "http/server.h"
@@ -73,6 +74,7 @@ struct serve {
     gid_t group;
     int tree_fd, shim_fd, listen_fd, lock_fd, notify_fd, doctor_fd, gateway_fd; /* owned */
     struct address gateway; /* address of gateway_fd */
+    bool gateway_local;     /* a loopback address */
     char *chain, *key;      /* owned; PEM; NULL = no TLS */
     size_t chain_len, key_len;
     bool made_socket, cgroup_unified;
@@ -239,6 +241,7 @@ static int serve_open_gateway(struct serve *s, struct err *err)
     len = sizeof(name);
     if (getsockname(fd, (struct sockaddr *)(void *)&name, &len) == 0)
         (void)address_from_socket((struct sockaddr *)(void *)&name, &s->gateway);
+    s->gateway_local = address_is_loopback((struct sockaddr *)(void *)&name);
     s->gateway_fd = take_fd(&fd);
     return 0;
 }
@@ -527,7 +530,10 @@ static int daemon_open(struct daemon *d, struct serve *s, int sock, struct err *
                                        .tree = "",
                                        .limits = s->settings.limits,
                                        .proxy = &s->settings.proxy,
-                                       .front = {.port = s->gateway.port, .tls = s->key != NULL},
+                                       .front = {.port = s->gateway.port,
+                                                 .tls = s->key != NULL,
+                                                 .loopback = s->gateway_local,
+                                                 .min_token = s->settings.min_token},
                                        .on_ready = on_supervisor_ready,
                                        .on_gone = on_launcher_gone,
                                        .data = d};
