@@ -250,7 +250,7 @@ static int creating_add_endpoint(const struct creating *c, json_t *network, cons
     if (json_array_size(creating_aliases_of(c, name)) > 0)
         return err_set(
             err, -EINVAL,
-            "NetworkingConfig.EndpointsConfig: aliases are of networks that somebody has "
+            "NetworkingConfig.EndpointsConfig: aliases are of networks that a client has "
             "made");
     return 0;
 }
@@ -309,7 +309,7 @@ static int creating_add_links(const struct creating *c, json_t *network, struct 
     if (json_object_get(network, "name") == NULL) {
         json_decref(links);
         return err_set(err, -EOPNOTSUPP,
-                       "HostConfig.Links: only between members of a network that somebody has made "
+                       "HostConfig.Links: only between members of a network that a client has made "
                        "(docker network create): in the default one no container reaches another");
     }
     return json_object_set_new(network, "links", links) < 0 ? err_errno(err, -ENOMEM, "a request")

@@ -408,10 +408,11 @@ static int network_find_removable(struct http_request *req, struct network_entry
         return err_set(err, -EPERM, "%s is a pre-defined network and cannot be removed", name);
     *ret = network_find(api_supervisor(req), name);
     if (*ret == NULL)
-        return err_set(err, -EPERM,
-                       "network %s was made by nobody: it goes with the last container that names "
-                       "it",
-                       name);
+        return err_set(
+            err, -EPERM,
+            "network %s was made by no client: it goes with the last container that names "
+            "it",
+            name);
     return 0;
 }
 

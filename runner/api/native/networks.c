@@ -44,7 +44,7 @@ static struct network_entry *network_requested(struct http_request *req)
         return NULL;
     n = network_find_for(api_supervisor(req), &who, name);
     if (n == NULL)
-        reply_errorf(req, -ENOENT, "network '%.128s': nobody has made one of this name%s", name,
+        reply_errorf(req, -ENOENT, "network '%.128s': no client has made one of this name%s", name,
                      api_is_owner(req) && network_users(api_supervisor(req), name, NULL) > 0
                          ? "; it is there while sandboxes name it"
                          : "");
