@@ -19,6 +19,7 @@
 #include <unistd.h>
 #include <uv.h>
 
+#include "api/audit.h"
 #include "api/docker/docker.h"
 #include "api/native/native.h"
 #include "base/address.h"
@@ -464,6 +465,7 @@ static void on_launcher_gone(void *data)
 
     d->lost = true;
     log_error("serve", "the launcher is gone");
+    audit_log_save(d->native.audit);
     /* A successor may reattach the sandboxes now: this process must not observe or report
      * anything of that. Clients see their connections end. */
     _exit(1);
@@ -521,6 +523,19 @@ static void socket_path(int fd, char ret[SOCKET_PATH_MAX + 1])
         (void)snprintf(ret, SOCKET_PATH_MAX + 1, "%.*s", SOCKET_PATH_MAX, name.sun_path);
 }
 
+/* A disk that takes no record keeps no sandbox from being managed. Called when confined: / is the
+ * supervisor's own directory. */
+static void daemon_open_audit(struct daemon *d)
+{
+    auto_close int root = open("/", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+    struct err err = ERR_NONE;
+
+    if (root < 0)
+        (void)err_errno(&err, -errno, "audit");
+    if (root < 0 || native_open_audit(&d->native, root, &err) < 0)
+        log_error("serve", "%s; no record of requests is kept", err.msg);
+}
+
 static int daemon_open(struct daemon *d, struct serve *s, int sock, struct err *err)
 {
     struct supervisor_config config = {.loop = &d->loop,
@@ -575,6 +590,7 @@ static int daemon_open(struct daemon *d, struct serve *s, int sock, struct err *
     r = docker_init(&d->native);
     if (r < 0)
         return err_errno(err, r, "API");
+    daemon_open_audit(d);
     (void)docker_route_sets(&d->native, d->sets + native_route_sets(&d->native, d->sets));
     r = native_bind_rights(&d->native, d->sets, err);
     if (r < 0)

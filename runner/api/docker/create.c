@@ -5,6 +5,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "api/audit.h"
 #include "api/docker/body.h"
 #include "api/docker/common.h"
 #include "api/docker/containers.h"
@@ -545,6 +546,7 @@ static void on_sandbox_created(void *data, int r, const struct err *err)
         return;
     }
     docker_id(c->id, id);
+    audit_add(c->req, "made", c->id);
     warnings = json_array();
     for (unsigned i = 0; i < c->body.warning_count; i++)
         (void)json_array_append_new(warnings, json_string(c->body.warnings[i]));

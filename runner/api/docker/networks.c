@@ -11,6 +11,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "api/audit.h"
 #include "api/docker/body.h"
 #include "api/docker/common.h"
 #include "api/docker/create-body.h"
@@ -382,6 +383,7 @@ static int network_create_from_body(struct http_request *req, struct err *err)
     if (r < 0)
         return r;
     docker_network_id(network_name(made), id);
+    audit_add(req, "made", network_name(made));
     reply_json(req, 201, json_pack("{s:s, s:s}", "Id", id, "Warning", ""));
     return 0;
 }

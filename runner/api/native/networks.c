@@ -7,6 +7,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "api/audit.h"
 #include "api/common.h"
 #include "base/auto.h"
 #include "base/err.h"
@@ -145,8 +146,10 @@ static int network_create_from_body(struct http_request *req, const struct netwo
         r = network_create(api_supervisor(req), &params, &who, &n, err);
     }
     json_strings_free(labels);
-    if (r == 0)
+    if (r == 0) {
+        audit_add(req, "made", network_name(n));
         reply_json(req, 201, encode_network(req, n));
+    }
     return r;
 }
 
