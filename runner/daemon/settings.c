@@ -114,6 +114,7 @@ int settings_init(struct settings *s)
     *s = (struct settings){.limits = supervisor_limits_default()};
     http_config_init(&s->http);
     proxy_config_init(&s->proxy);
+    s->proxy.previews = true;
     settings_apply_http(s);
     s->policies_dir = strdup("/etc/rind/policies");
     s->client_policy = strdup("/etc/rind/client.json");

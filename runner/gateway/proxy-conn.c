@@ -357,7 +357,7 @@ static void conn_end_reply(struct proxy_conn *c)
 /* True for clients of the gateway's listener, by which preview URLs are served. */
 static bool conn_is_preview(const struct proxy_conn *c)
 {
-    return !c->once && !c->proxy->config.outbound;
+    return c->proxy->config.previews && !c->proxy->config.outbound && !c->once;
 }
 
 static void conn_begin_tunnel(struct proxy_conn *c)
