@@ -32,12 +32,13 @@ enum {
 struct audit_log {
     uv_timer_t timer;
     uv_work_t work;
-    int dir;                    /* owned */
-    size_t file_max;            /* bytes of one file */
-    struct buf pending;         /* lines; the loop's */
-    uint64_t lost;              /* lines that were dropped, since the last record of it */
-    uint64_t last_id;           /* of a record */
-    bool busy, closing, failed; /* failed: the last write did, and was logged */
+    int dir;            /* owned */
+    size_t file_max;    /* bytes of one file */
+    struct buf pending; /* lines; the loop's */
+    uint64_t lost;      /* lines that were dropped, since the last record of it */
+    uint64_t last_id;   /* of a record */
+    bool busy, closing, timer_closed;
+    bool failed; /* the last write did, and was logged */
     struct audit_reader *readers;
     uint64_t seen_number; /* number and size as of the last job's end */
     int64_t seen_size;
@@ -144,8 +145,12 @@ static int log_write(struct audit_log *a)
 
 /* ---- between loop and job ---- */
 
-static void log_free(struct audit_log *a)
+/* Neither the timer's handle nor a job refers to the log any more: the last lines are written. */
+static void log_free_if_closed(struct audit_log *a)
 {
+    if (!a->timer_closed || a->busy)
+        return;
+    audit_log_save(a);
     if (a->fd >= 0)
         (void)close(a->fd);
     (void)close(a->dir);
@@ -200,8 +205,7 @@ static void after_write(uv_work_t *w, int status)
     a->busy = false;
     log_written(a);
     if (a->closing) {
-        audit_log_save(a);
-        log_free(a);
+        log_free_if_closed(a);
         return;
     }
     for (struct audit_reader *r = a->readers, *next; r != NULL; r = next) {
@@ -260,10 +264,8 @@ static void on_timer_closed(uv_handle_t *h)
 {
     struct audit_log *a = h->data;
 
-    if (a->busy)
-        return; /* after_write frees it */
-    audit_log_save(a);
-    log_free(a);
+    a->timer_closed = true;
+    log_free_if_closed(a);
 }
 
 void audit_log_close(struct audit_log *a)

@@ -251,6 +251,29 @@ TEST(a_part_of_a_line_stays_alone)
     lab_done(&l);
 }
 
+/* Its timer's handle may be closed before the job has ended, or after it. */
+TEST(closed_while_a_job_writes)
+{
+    for (unsigned round = 0; round < 10; round++) {
+        struct lab l;
+        int64_t bytes;
+
+        if (!lab_make(&l, 2 * AUDIT_FILE_MIN))
+            return;
+        for (unsigned i = 0; i < 100; i++)
+            lab_add(&l, i);
+        (void)usleep(25000);                  /* the time of a write has come */
+        (void)uv_run(&l.loop, UV_RUN_NOWAIT); /* starts the job, which mostly still runs */
+        lab_add(&l, 100);
+        if (round % 2 == 0) /* the job has ended; the loop has not seen it */
+            (void)usleep(2000);
+        lab_close_log(&l);
+        CHECK_INT(lab_files(&l, &bytes), 1);
+        CHECK(bytes > 101 * 20);
+        lab_done(&l);
+    }
+}
+
 /* The directory is gone, as a full disk: lines are counted, and the count is the first new record.
  */
 TEST(what_cannot_be_written_is_counted)
