@@ -16,6 +16,7 @@
 
 #include "base/err.h"
 #include "image/worker-proto.h"
+#include "proto/landlock.h"
 #include "proto/syscalls.h"
 
 /* Sanitizers need system calls that the filter refuses. */
@@ -74,20 +75,27 @@ struct role {
     const uint16_t *calls;
     size_t call_count;
     uint64_t caps;
-    unsigned id; /* 0: keep the id */
+    unsigned id;    /* 0: keep the id */
+    uint64_t files; /* LOCK_FS_…: what it does below its tree */
 };
 #define CALLS(list) (list), sizeof(list) / sizeof((list)[0])
 #define CAP(name)   (UINT64_C(1) << (name))
 
+/* Character devices: whiteouts. Other devices are left out, and nothing is executed. */
+#define FILES_UNPACKER                                                                             \
+    (LOCK_FS_READ | LOCK_FS_WRITE_FILE | LOCK_FS_TRUNCATE | LOCK_FS_MAKE_REG | LOCK_FS_MAKE_DIR |  \
+     LOCK_FS_MAKE_SYM | LOCK_FS_MAKE_CHAR | LOCK_FS_MAKE_FIFO | LOCK_FS_REMOVE_FILE |              \
+     LOCK_FS_REMOVE_DIR | LOCK_FS_REFER)
+
 static const struct role roles[ROLE_MAX] = {
-    [ROLE_KEEPER] = {CALLS(calls_keeper), NO_CAPS, 65534},
-    [ROLE_CODEC] = {CALLS(calls_codec), NO_CAPS, 65533},
+    [ROLE_KEEPER] = {CALLS(calls_keeper), NO_CAPS, 65534, 0},
+    [ROLE_CODEC] = {CALLS(calls_codec), NO_CAPS, 65533, 0},
     [ROLE_UNPACKER] = {CALLS(calls_unpacker),
                        CAP(CAP_CHOWN) | CAP(CAP_DAC_OVERRIDE) | CAP(CAP_DAC_READ_SEARCH) |
                            CAP(CAP_FOWNER) | CAP(CAP_FSETID) | CAP(CAP_SETFCAP),
-                       0},
-    [ROLE_SPLITTER] = {CALLS(calls_splitter), NO_CAPS, 65533},
-    [ROLE_PACKER] = {CALLS(calls_packer), CAP(CAP_DAC_READ_SEARCH), 0},
+                       0, FILES_UNPACKER},
+    [ROLE_SPLITTER] = {CALLS(calls_splitter), NO_CAPS, 65533, 0},
+    [ROLE_PACKER] = {CALLS(calls_packer), CAP(CAP_DAC_READ_SEARCH), 0, LOCK_FS_READ},
 };
 
 int confine_descriptors(const int *keep, size_t count, struct err *err)
@@ -215,7 +223,23 @@ static int set_filter(const struct role *role)
     return sys_seccomp_filter(0, &prog);
 }
 
-int confine(enum confine_role which, uint64_t file_max, struct err *err)
+/* Without rights to any file of the tree the process has no rule, and so no files at all. */
+static int set_landlock(const struct role *role, const struct confine_dirs *dirs)
+{
+    struct lock_dir rules[1 + WORKER_PARENTS_MAX];
+    size_t n = 0;
+    int r;
+
+    if (dirs != NULL && role->files != 0 && dirs->tree >= 0)
+        rules[n++] = (struct lock_dir){.fd = dirs->tree, .access = role->files};
+    for (size_t i = 0; dirs != NULL && role->files != 0 && i < dirs->parent_count; i++)
+        rules[n++] = (struct lock_dir){.fd = dirs->parents[i], .access = LOCK_FS_READ};
+    r = landlock_lock(rules, n, LOCK_NET_BIND_TCP, LOCK_SCOPE_ABSTRACT | LOCK_SCOPE_SIGNAL);
+    return r < 0 ? r : 0;
+}
+
+int confine(enum confine_role which, const struct confine_dirs *dirs, uint64_t file_max,
+            struct err *err)
 {
     const struct role *role = &roles[which];
     int r;
@@ -234,6 +258,9 @@ int confine(enum confine_role which, uint64_t file_max, struct err *err)
     /* After the others: changing ids resets it. */
     if (prctl(PR_SET_DUMPABLE, 0, 0, 0, 0) < 0)
         return err_errno(err, -errno, "dumpable");
+    r = set_landlock(role, dirs);
+    if (r < 0)
+        return err_errno(err, r, "Landlock rules");
     r = with_filter ? set_filter(role) : 0;
     return r < 0 ? err_errno(err, r, "filter") : 0;
 }

@@ -22,7 +22,17 @@ enum confine_role {
 /* Closes all fds but these and stdio, which is /dev/null. */
 int confine_descriptors(const int *keep, size_t count, struct err *err);
 
+/* The directories below which a process opens files; FD_NONE: none. */
+struct confine_dirs {
+    int tree;
+    const int *parents; /* read only */
+    size_t parent_count;
+};
+
 /* Confines the process irrevocably: no new privileges, not dumpable, no core files, no files larger
  * than file_max, few fds. It keeps only its role's capabilities and gets an id of its own (except
- * unpacker and packer). A filter allows only its role's system calls (EPERM for all others). */
-int confine(enum confine_role role, uint64_t file_max, struct err *err);
+ * unpacker and packer). Landlock, where the kernel has it, locks all files but those below `dirs`
+ * (NULL: none), and there all that its role does not do. A filter allows only its role's system
+ * calls (EPERM for all others). */
+int confine(enum confine_role role, const struct confine_dirs *dirs, uint64_t file_max,
+            struct err *err);

@@ -44,6 +44,8 @@ void part_finish(const struct part_request *q, struct worker_msg *m, int r, cons
 int part_become(const struct part_request *q, enum confine_role role, uint64_t file_max,
                 struct err *err)
 {
+    const struct confine_dirs dirs = {
+        .tree = q->tree, .parents = q->parents, .parent_count = q->parent_count};
     int keep[WORKER_PARENTS_MAX + 8] = {q->report, q->in, q->out, q->tree, q->opaque};
     size_t n = 5;
     int r;
@@ -51,7 +53,7 @@ int part_become(const struct part_request *q, enum confine_role role, uint64_t f
     for (size_t i = 0; i < q->parent_count; i++)
         keep[n++] = q->parents[i];
     r = confine_descriptors(keep, n, err);
-    return r < 0 ? r : confine(role, file_max, err);
+    return r < 0 ? r : confine(role, &dirs, file_max, err);
 }
 
 void part_codec(const struct part_request *q)
@@ -92,7 +94,7 @@ static int entry_ask(void *data, const struct entry *e, struct err *err)
         return r;
     r = worker_msg_recv(q->report, &m, &fd, err);
     if (r == 0)
-        return err_set(err, -ECANCELED, "nobody wants its contents any more");
+        return err_set(err, -ECANCELED, "the load has been cancelled");
     return r < 0 ? r : m.type == WORKER_TAKE;
 }
 

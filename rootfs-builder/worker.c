@@ -461,7 +461,7 @@ static int worker_run(struct worker *w)
 
     r = confine_descriptors(keep, sizeof(keep) / sizeof(keep[0]), &w->err);
     if (r == 0)
-        r = confine(ROLE_KEEPER, UINT64_MAX, &w->err);
+        r = confine(ROLE_KEEPER, NULL, UINT64_MAX, &w->err);
     while (r == 0 && !worker_is_finished(w))
         r = worker_turn(w);
     return r;

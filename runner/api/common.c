@@ -6,6 +6,7 @@
 #include <string.h>
 #include <time.h>
 
+#include "api/audit.h"
 #include "api/lease.h"
 #include "api/native/sandbox-json.h"
 #include "api/rights-table.h"
@@ -71,6 +72,7 @@ static bool client_is_member(struct http_request *req)
 
 bool api_admit(struct http_request *req)
 {
+    audit_note(req);
     if (api_is_owner(req))
         return true;
     if (!client_is_member(req))

@@ -24,6 +24,7 @@ const struct rights_row rights_table[] = {
     {"DELETE",  "/v1/sandboxes/{id}/egress",                               NEED_OWN},
     {"GET",     "/v1/egress/ca",                                           NEED_NOTHING},
     {"GET",     "/v1/events",                                              NEED_CALLER},
+    {"GET",     "/v1/audit",                                               NEED_DAEMON},
     {"POST",    "/v1/sandboxes/{id}/exec",                                 NEED_USE},
     {"GET",     "/v1/sandboxes/{id}/exec",                                 NEED_USE},
     {"GET",     "/v1/sandboxes/{id}/exec/{exec}",                          NEED_USE},

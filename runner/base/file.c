@@ -83,7 +83,7 @@ int file_open_trusted(int dirfd, const char *path, int flags, struct err *err)
     if (fd < 0 || fstat(fd, &st) < 0)
         return err_errno(err, -errno, "%s", path);
     if ((st.st_uid != 0 && st.st_uid != geteuid()) || (st.st_mode & (S_IWGRP | S_IWOTH)) != 0)
-        return err_set(err, -EPERM, "%s: must be root's, and writable by nobody else", path);
+        return err_set(err, -EPERM, "%s: must be root's, and writable by root alone", path);
     return take_fd(&fd);
 }
 

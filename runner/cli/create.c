@@ -25,7 +25,7 @@ static const struct opt create_options[] = {
      .letter = 'a',
      .set = opt_attach,
      .help = "Hand the command's output to who attaches (rind attach, rind start --attach) instead "
-             "of to a log; --tty and --interactive imply it. It waits while nobody is attached"},
+             "of to a log; --tty and --interactive imply it. It waits while no client is attached"},
     {0},
 };
 

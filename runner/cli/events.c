@@ -19,6 +19,7 @@ struct events_args {
     struct buf query;     /* "type=…&" */
     const char *since;
     bool all; /* --since 0: a gap before the first kept event is not reported */
+    bool audit;
 };
 
 static int opt_type(void *target, const struct opt *o, const char *text, struct err *err)
@@ -60,6 +61,11 @@ static const struct opt events_options[] = {
      .set = opt_since,
      .help = "Also those behind this id, as far as they are kept; with 0 all that are. Default: "
              "from now on"},
+    {.name = "audit",
+     .set = opt_flag,
+     .off = offsetof(struct events_args, audit),
+     .help = "The record of requests instead, for root and the owner of the daemon: which user and "
+             "process has changed what, or was refused. With --since 0 all that is kept"},
     {0},
 };
 static const struct opt_group groups[] = {
@@ -117,6 +123,53 @@ static int on_stream_event(void *data, const char *name, const char *text, size_
     return fflush(stdout) == 0 ? 0 : err_errno(err, -errno, "standard output");
 }
 
+/* The object's members, and the sandbox where its name is another. */
+static int on_audit_record(void *data, const char *name, const char *text, size_t len,
+                           struct err *err)
+{
+    const struct events_args *args = data;
+    auto_ptr(json_decref) json_t *root = NULL;
+    int r = json_parse(text, len, EVENT_LINE_MAX, &root, err);
+
+    if (r < 0)
+        return err_wrap(err, r, "a record");
+    if (args->remote.json) {
+        print_json_line(json_incref(root));
+    } else if (json_object_get(root, "route") == NULL) {
+        (void)printf("%s", name);
+        print_detail(root);
+        (void)putchar('\n');
+    } else {
+        json_t *uid = json_object_get(root, "uid");
+
+        (void)printf("%lld %s", (long long)json_integer_value(json_object_get(root, "id")),
+                     member(root, "time"));
+        if (uid != NULL)
+            (void)printf(" uid=%lld pid=%lld", (long long)json_integer_value(uid),
+                         (long long)json_integer_value(json_object_get(root, "pid")));
+        (void)printf(" %s %s %lld", member(root, "method"), member(root, "route"),
+                     (long long)json_integer_value(json_object_get(root, "status")));
+        if (json_object_get(root, "error") != NULL)
+            (void)printf(" %s", member(root, "error"));
+        print_detail(json_object_get(root, "object"));
+        if (json_object_get(root, "sandbox") != NULL)
+            (void)printf(" sandbox=%s", member(root, "sandbox"));
+        (void)putchar('\n');
+    }
+    return fflush(stdout) == 0 ? 0 : err_errno(err, -errno, "standard output");
+}
+
+static int show_audit(struct events_args *args, const char *name)
+{
+    struct err err = ERR_NONE;
+    int r;
+
+    if (name != NULL || args->query.len > 0)
+        return cli_failf("--audit: the record is of all sandboxes, without NAME and --type");
+    r = follow(&args->remote, "/v1/audit", args->since, on_audit_record, args, &err);
+    return cli_flush(r < 0 ? cli_fail(&err) : 0);
+}
+
 static int show_events(struct events_args *args, const char *name)
 {
     auto_buf struct buf url = BUF_INIT(URL_MAX);
@@ -141,7 +194,7 @@ static int events_main(const struct verb *v, const struct globals *g, char **arg
     int status;
 
     if (remote_begin(v, &args, argv, 0, 1, "", &names, &status) == VERB_GO)
-        status = show_events(&args, names[0]);
+        status = args.audit ? show_audit(&args, names[0]) : show_events(&args, names[0]);
     buf_done(&args.query);
     return status;
 }

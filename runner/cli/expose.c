@@ -26,7 +26,9 @@ static const struct opt expose_options[] = {
      .arg = "TOKEN",
      .set = opt_text,
      .off = offsetof(struct expose_args, token),
-     .help = "Put this into the URL: 1 to 16 of a-z, 0-9 and _ (default 16 random ones)"},
+     .help =
+         "Put this into the URL instead of 16 random characters: 16 of a-z, 0-9 and _; fewer for "
+         "names below localhost, or where the configuration says so (gateway.minToken)"},
     {0},
 };
 static const struct opt_group groups[] = {
@@ -43,8 +45,9 @@ static const char *const details[] = {
 
 static const struct example examples[] = {
     {"rind expose web 3000", "http://3000-web-k3_x0c9q2m4tz7ab.localhost:8080/"},
-    {"rind expose --hostname preview.example.com --token demo web 3000",
-     "https://3000-web-demo.preview.example.com/"},
+    {"rind expose --hostname preview.example.com web 3000",
+     "https://3000-web-k3_x0c9q2m4tz7ab.preview.example.com/"},
+    {"rind expose --token demo web 3000", "http://3000-web-demo.localhost:8080/"},
     {0},
 };
 

@@ -186,11 +186,12 @@ static const struct words words = {.noun = "network",
                                    .target = "/v1/networks/%s"};
 
 static const char *const details[] = {
-    "Sandboxes of `rind run --network NAME` reach each other. That needs no network that somebody "
-    "has made; but one is there also while nobody is in it, has labels, and is its maker's: "
+    "Sandboxes of `rind run --network NAME` reach each other. That needs no network that a client "
+    "has made; but such a one is there also while no sandbox is in it, has labels, and is its "
+    "maker's: "
     "members "
     "of the group rind use their own.",
-    "COMMAND is create NAME, ls (of those that somebody has made), inspect NAME..., rm NAME..., "
+    "COMMAND is create NAME, ls (of those that a client has made), inspect NAME..., rm NAME..., "
     "connect NETWORK SANDBOX or disconnect NETWORK SANDBOX. One in which a sandbox runs is not "
     "removed. A sandbox may be connected to several networks, also while it runs.",
     NULL,

@@ -211,7 +211,7 @@ const struct opt kept_options[] = {
     { .name = "stop-timeout", .arg = "TIME", .set = on_spec_set_stop_timeout,
       .help = "From that to SIGKILL (default 10s)" },
     { .name = "inactivity-timeout", .arg = "TIME", .set = on_spec_set_inactivity,
-      .help = "Stop the sandbox when nobody has used it for so long" },
+      .help = "Stop the sandbox when no client has used it for so long" },
     {0},
 };
 

@@ -164,7 +164,7 @@ static const struct opt update_options[] = {
     { .name = "stop-timeout", .arg = "TIME", .set = on_stop_timeout,
       .help = "From that to SIGKILL" },
     { .name = "inactivity-timeout", .arg = "TIME", .set = opt_inactivity,
-      .help = "Stop the sandbox when nobody has used it for so long, from now on; none: never" },
+      .help = "Stop the sandbox when no client has used it for so long, from now on; none: never" },
     {0},
 };
 

@@ -278,7 +278,7 @@ static const char *const details[] = {
 
 static const struct example examples[] = {
     {"rind volume create cache --label project=web", "an empty one, with a label"},
-    {"rind volume prune --all --label project=web", "all of that project that nobody has"},
+    {"rind volume prune --all --label project=web", "all of that project that no sandbox has"},
     {0},
 };
 

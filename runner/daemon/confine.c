@@ -12,6 +12,8 @@
 
 #include "base/auto.h"
 #include "base/err.h"
+#include "base/log.h"
+#include "proto/landlock.h"
 
 /* The sanitizers' own threads and ptrace need what the filter refuses. */
 #if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)
@@ -223,8 +225,32 @@ static int install_filter(struct err *err)
     return r < 0 ? err_errno(err, r, "the supervisor's filter") : 0;
 }
 
+/*
+ * One lock more: should the root directory, the ids or the filter have a hole, files outside of the
+ * root still cannot be opened, nothing can be executed, and no signal or abstract socket reaches a
+ * process outside. fds that come from the launcher stay usable. connect(2) is not locked, since the
+ * sockets of sandboxes' namespaces are connected here.
+ */
+static int install_landlock(int root_fd, struct err *err)
+{
+    const struct lock_dir root = {
+        .fd = root_fd,
+        .access = LOCK_FS_READ | LOCK_FS_WRITE_FILE | LOCK_FS_TRUNCATE | LOCK_FS_MAKE_REG |
+                  LOCK_FS_MAKE_DIR | LOCK_FS_REMOVE_FILE | LOCK_FS_REMOVE_DIR | LOCK_FS_REFER,
+    };
+    int r = landlock_lock(&root, 1, LOCK_NET_BIND_TCP, LOCK_SCOPE_ABSTRACT | LOCK_SCOPE_SIGNAL);
+
+    if (r < 0)
+        return err_errno(err, r, "the supervisor's Landlock rules");
+    if (r == 0)
+        log_info("serve", "the kernel has no Landlock for the supervisor; its other locks hold");
+    return 0;
+}
+
 int confine_supervisor(int root_fd, unsigned uid, struct err *err)
 {
+    int r;
+
     if (fchdir(root_fd) < 0 || chroot(".") < 0)
         return err_errno(err, -errno, "the supervisor's root");
     /* Changing the uid from 0 to another drops all capabilities. */
@@ -232,5 +258,6 @@ int confine_supervisor(int root_fd, unsigned uid, struct err *err)
         return err_errno(err, -errno, "the supervisor's ids");
     if (prctl(PR_SET_DUMPABLE, 0, 0, 0, 0) < 0)
         return err_errno(err, -errno, "the supervisor");
-    return confine_filter ? install_filter(err) : 0;
+    r = install_landlock(root_fd, err);
+    return r == 0 && confine_filter ? install_filter(err) : r;
 }

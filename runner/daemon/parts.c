@@ -69,7 +69,7 @@ const struct sandbox_part sandbox_parts[] = {
      .told = {[PART_CLOSE] = net_sockets_close,
               [PART_LET_GO] = net_sockets_close,
               [PART_FREED] = net_sockets_free}},
-    {.name = "door",
+    {.name = "loopback-forward",
      .steps = {[STAGE_INIT] = loopback_forward_start},
      .told = {[PART_CLOSE] = loopback_forward_close,
               [PART_LET_GO] = loopback_forward_close,

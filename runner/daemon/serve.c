@@ -19,6 +19,7 @@
 #include <unistd.h>
 #include <uv.h>
 
+#include "api/audit.h"
 #include "api/docker/docker.h"
 #include "api/native/native.h"
 #include "base/address.h"
@@ -32,6 +33,7 @@
 #include "daemon/settings.h"
 #include "daemon/supervisor.h"
 #include "doctor/doctor-fork.h"
+#include "gateway/listener.h"
 #include "gateway/tls.h"
 #include "http/route.h"
 #include "http/server.h"
@@ -73,6 +75,7 @@ struct serve {
     gid_t group;
     int tree_fd, shim_fd, listen_fd, lock_fd, notify_fd, doctor_fd, gateway_fd; /* owned */
     struct address gateway; /* address of gateway_fd */
+    bool gateway_local;     /* a loopback address */
     char *chain, *key;      /* owned; PEM; NULL = no TLS */
     size_t chain_len, key_len;
     bool made_socket, cgroup_unified;
@@ -239,6 +242,7 @@ static int serve_open_gateway(struct serve *s, struct err *err)
     len = sizeof(name);
     if (getsockname(fd, (struct sockaddr *)(void *)&name, &len) == 0)
         (void)address_from_socket((struct sockaddr *)(void *)&name, &s->gateway);
+    s->gateway_local = address_is_loopback((struct sockaddr *)(void *)&name);
     s->gateway_fd = take_fd(&fd);
     return 0;
 }
@@ -461,6 +465,7 @@ static void on_launcher_gone(void *data)
 
     d->lost = true;
     log_error("serve", "the launcher is gone");
+    audit_log_save(d->native.audit);
     /* A successor may reattach the sandboxes now: this process must not observe or report
      * anything of that. Clients see their connections end. */
     _exit(1);
@@ -518,6 +523,19 @@ static void socket_path(int fd, char ret[SOCKET_PATH_MAX + 1])
         (void)snprintf(ret, SOCKET_PATH_MAX + 1, "%.*s", SOCKET_PATH_MAX, name.sun_path);
 }
 
+/* A disk that takes no record keeps no sandbox from being managed. Called when confined: / is the
+ * supervisor's own directory. */
+static void daemon_open_audit(struct daemon *d)
+{
+    auto_close int root = open("/", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+    struct err err = ERR_NONE;
+
+    if (root < 0)
+        (void)err_errno(&err, -errno, "audit");
+    if (root < 0 || native_open_audit(&d->native, root, &err) < 0)
+        log_error("serve", "%s; no record of requests is kept", err.msg);
+}
+
 static int daemon_open(struct daemon *d, struct serve *s, int sock, struct err *err)
 {
     struct supervisor_config config = {.loop = &d->loop,
@@ -527,7 +545,10 @@ static int daemon_open(struct daemon *d, struct serve *s, int sock, struct err *
                                        .tree = "",
                                        .limits = s->settings.limits,
                                        .proxy = &s->settings.proxy,
-                                       .front = {.port = s->gateway.port, .tls = s->key != NULL},
+                                       .front = {.port = s->gateway.port,
+                                                 .tls = s->key != NULL,
+                                                 .loopback = s->gateway_local,
+                                                 .min_token = s->settings.min_token},
                                        .on_ready = on_supervisor_ready,
                                        .on_gone = on_launcher_gone,
                                        .data = d};
@@ -569,6 +590,7 @@ static int daemon_open(struct daemon *d, struct serve *s, int sock, struct err *
     r = docker_init(&d->native);
     if (r < 0)
         return err_errno(err, r, "API");
+    daemon_open_audit(d);
     (void)docker_route_sets(&d->native, d->sets + native_route_sets(&d->native, d->sets));
     r = native_bind_rights(&d->native, d->sets, err);
     if (r < 0)

@@ -33,6 +33,7 @@ struct network_text {
 
 struct gateway_text {
     char *listen, *certificate, *key;
+    int64_t min_token;
 };
 
 struct docker_text {
@@ -82,6 +83,7 @@ static const struct jfield gateway_fields[] = {
     {.name = "listen",      .decode = j_string, .off = GATEWAY(listen),      .min = 1, .max = 64},
     {.name = "certificate", .decode = j_string, .off = GATEWAY(certificate), .min = 1, .max = PATH_BYTES_MAX},
     {.name = "key",         .decode = j_string, .off = GATEWAY(key),         .min = 1, .max = PATH_BYTES_MAX},
+    {.name = "minToken",    .decode = j_int64,  .off = GATEWAY(min_token),   .min = 1, .max = PREVIEW_TOKEN_MAX},
     {0},
 };
 
@@ -112,6 +114,7 @@ int settings_init(struct settings *s)
     *s = (struct settings){.limits = supervisor_limits_default()};
     http_config_init(&s->http);
     proxy_config_init(&s->proxy);
+    s->proxy.previews = true;
     settings_apply_http(s);
     s->policies_dir = strdup("/etc/rind/policies");
     s->client_policy = strdup("/etc/rind/client.json");
@@ -342,6 +345,8 @@ static void settings_apply(struct settings *s, struct settings_text *t)
     string_replace(&s->client_policy, &t->client_policy);
     string_replace(&s->host_rootfs, &t->host_rootfs);
     string_replace(&s->gateway, &t->gateway.listen);
+    if (t->gateway.min_token > 0)
+        s->min_token = (unsigned)t->gateway.min_token;
     string_replace(&s->certificate, &t->gateway.certificate);
     string_replace(&s->key, &t->gateway.key);
     string_replace(&s->sidecar_image, &t->docker.sidecar_image);

@@ -25,6 +25,7 @@ struct settings {
     struct supervisor_limits limits;
     struct http_config http;
     char *gateway;           /* owned; "127.0.0.1:8080"; NULL = no gateway */
+    unsigned min_token;      /* fewest characters of a preview URL's token; 0: see preview.h */
     char *certificate, *key; /* owned; absolute paths; both or none */
     struct proxy_config proxy;
     char *sidecar_image; /* owned; a full name without tag (image/reference.h); NULL: workerd's

@@ -335,5 +335,101 @@ const struct check doctor_checks[CHECK_ID_MAX] = {
         .fix = "the alias of the link (ip link) and the daemon's log say what is in the way; the "
                "daemon tries again by itself",
     },
+
+    [CHECK_CORE_PATTERN] = {
+        .name = "core-pattern", .title = "core dumps", .group = "protection of the host",
+        .ask = ask_core_pattern, .text = "/proc/sys/kernel/core_pattern",
+        .without = "a program that crashes in a sandbox starts that program outside, as root of the "
+                   "host, with what it chooses as input",
+        .fix = "sysctl -w kernel.core_pattern=core",
+    },
+    [CHECK_SUID_DUMPABLE] = {
+        .name = "suid-dumpable", .title = "core dumps of set-id programs",
+        .group = "protection of the host",
+        .ask = ask_host_setting_not, .number = 1, .text = "/proc/sys/fs/suid_dumpable",
+        .without = "processes that have changed their ids, rind's too, can be read by others of the "
+                   "new id; execs start slower, as they then need memory of their own",
+        .fix = "sysctl -w fs.suid_dumpable=0",
+    },
+    [CHECK_TIOCSTI] = {
+        .name = "legacy-tiocsti", .title = "keys pushed into terminals", .group = "protection of the host",
+        .ask = ask_tiocsti, .number = 1, .text = "/proc/sys/dev/tty/legacy_tiocsti",
+        .without = "refused in sandboxes, but programs of this host that share a terminal can type "
+                   "into it",
+        .fix = "sysctl -w dev.tty.legacy_tiocsti=0",
+    },
+    [CHECK_BPF] = {
+        .name = "unprivileged-bpf", .title = "bpf without root", .group = "protection of the host",
+        .ask = ask_host_setting, .number = 1, .text = "/proc/sys/kernel/unprivileged_bpf_disabled",
+        .without = "refused in sandboxes, but any other program of this host can load bpf programs",
+        .fix = "sysctl -w kernel.unprivileged_bpf_disabled=1",
+    },
+    [CHECK_PERF] = {
+        .name = "perf-events", .title = "performance events without root",
+        .group = "protection of the host",
+        .ask = ask_host_setting, .number = 2, .text = "/proc/sys/kernel/perf_event_paranoid",
+        .without = "refused in sandboxes, but any other program of this host can measure the kernel",
+        .fix = "sysctl -w kernel.perf_event_paranoid=2",
+    },
+    [CHECK_POINTERS] = {
+        .name = "kptr-restrict", .title = "kernel addresses", .group = "protection of the host",
+        .ask = ask_host_setting, .number = 1, .text = "/proc/sys/kernel/kptr_restrict",
+        .without = "files of /proc may show addresses of the kernel, which an attack on it needs",
+        .fix = "sysctl -w kernel.kptr_restrict=1",
+    },
+    [CHECK_KERNEL_LOG] = {
+        .name = "dmesg-restrict", .title = "the kernel's log", .group = "protection of the host",
+        .ask = ask_host_setting, .number = 1, .text = "/proc/sys/kernel/dmesg_restrict",
+        .without = "not readable in sandboxes, but every user of this host reads it: addresses, "
+                   "names of programs and their crashes",
+        .fix = "sysctl -w kernel.dmesg_restrict=1",
+    },
+    [CHECK_RANDOM_ADDRESSES] = {
+        .name = "address-randomization", .title = "random addresses of programs",
+        .group = "protection of the host",
+        .ask = ask_host_setting, .number = 2, .text = "/proc/sys/kernel/randomize_va_space",
+        .without = "an attack on any program, rind's own too, can know its addresses",
+        .fix = "sysctl -w kernel.randomize_va_space=2",
+    },
+    [CHECK_LOW_ADDRESSES] = {
+        .name = "mmap-min-addr", .title = "the lowest addresses", .group = "protection of the host",
+        .ask = ask_host_setting, .number = 4096, .text = "/proc/sys/vm/mmap_min_addr",
+        .without = "a null pointer in the kernel can be made to point at a program's memory",
+        .fix = "sysctl -w vm.mmap_min_addr=65536",
+    },
+    [CHECK_PROTECTED_LINKS] = {
+        .name = "protected-links", .title = "links in shared directories",
+        .group = "protection of the host",
+        .ask = ask_protected_links, .number = 1, .text = "/proc/sys/fs/protected_symlinks",
+        .without = "users of a writable directory, sandboxes that have it as a volume too, can lead "
+                   "others' programs astray by links",
+        .fix = "sysctl -w fs.protected_symlinks=1 fs.protected_hardlinks=1",
+    },
+    [CHECK_MITIGATIONS] = {
+        .name = "cpu-mitigations", .title = "processors' known faults",
+        .group = "protection of the host",
+        .ask = ask_mitigations, .text = "/sys/devices/system/cpu/vulnerabilities",
+        .without = "a sandbox may read memory of the kernel and of other sandboxes",
+        .fix = "boot without mitigations=off",
+    },
+    [CHECK_SMT] = {
+        .name = "smt", .title = "threads of a core (SMT)", .group = "protection of the host",
+        .ask = ask_smt, .text = "/sys/devices/system/cpu/smt/active",
+        .without = "sandboxes that share a core can learn what the other one computes",
+        .fix = "echo off > /sys/devices/system/cpu/smt/control",
+    },
+    [CHECK_KSM] = {
+        .name = "ksm", .title = "merging of equal pages (KSM)", .group = "protection of the host",
+        .ask = ask_host_setting_not, .number = 1, .text = "/sys/kernel/mm/ksm/run",
+        .without = "programs whose memory is merged can find out what others have in theirs",
+        .fix = "echo 2 > /sys/kernel/mm/ksm/run",
+    },
+    [CHECK_LANDLOCK] = {
+        .name = "landlock", .title = "Landlock", .group = "protection of the host",
+        .ask = ask_landlock,
+        .without = "rind's processes that read hostile data have one lock less; their ids, roots and "
+                   "filters stay",
+        .fix = "add landlock to lsm= on the kernel's command line",
+    },
 };
 /* clang-format on */

@@ -1,8 +1,8 @@
 #pragma once
 
 /*
- * Shared by doctor.c (core, barriers, JSON), doctor-checks.c (the table), doctor-asks.c (the
- * checks) and their unit test.
+ * Shared by doctor.c (core, barriers, JSON), doctor-checks.c (the table), doctor-asks.c and
+ * doctor-host.c (the checks) and their unit test.
  */
 
 #include "doctor/doctor.h"
@@ -80,6 +80,20 @@ enum check_id {
     CHECK_FORWARDING,
     CHECK_FORWARD_DROP,
     CHECK_CLOSED_LINKS,
+    CHECK_CORE_PATTERN,
+    CHECK_SUID_DUMPABLE,
+    CHECK_TIOCSTI,
+    CHECK_BPF,
+    CHECK_PERF,
+    CHECK_POINTERS,
+    CHECK_KERNEL_LOG,
+    CHECK_RANDOM_ADDRESSES,
+    CHECK_LOW_ADDRESSES,
+    CHECK_PROTECTED_LINKS,
+    CHECK_MITIGATIONS,
+    CHECK_SMT,
+    CHECK_KSM,
+    CHECK_LANDLOCK,
     CHECK_ID_MAX
 };
 
@@ -89,7 +103,8 @@ typedef void check_ask_fn(const struct doctor *d, const struct check *c, struct 
 check_ask_fn ask_probe, ask_kernel, ask_privileges, ask_userns_limit, ask_user_drop,
     ask_userns_sysctl, ask_id_pool, ask_subids, ask_libseccomp, ask_memfd, ask_state_dir, ask_idmap,
     ask_host_rootfs, ask_overlay, ask_proc, ask_cgroup_mode, ask_cgroup_v2, ask_controller,
-    ask_forwarding, ask_forward_drop, ask_closed_links;
+    ask_forwarding, ask_forward_drop, ask_closed_links, ask_host_setting, ask_host_setting_not,
+    ask_core_pattern, ask_tiocsti, ask_protected_links, ask_mitigations, ask_smt, ask_landlock;
 
 #define APPARMOR_SYSCTL "/proc/sys/kernel/apparmor_restrict_unprivileged_userns"
 #define CLONE_SYSCTL    "/proc/sys/kernel/unprivileged_userns_clone"

@@ -53,12 +53,13 @@ void doctor_free(struct doctor_report *r)
 /* A barrier is on when every check it depends on passes. */
 struct barrier {
     const char *name;
-    uint64_t needs; /* bit n = enum check_id n */
+    uint64_t needs; /* bit n = enum check_id n, below BARRIER_IDS */
     void (*describe)(const struct policy *p, char *ret, size_t len);
     const char *what; /* used when `describe` is NULL */
 };
 
 static_assert(CHECK_ID_MAX <= 64, "checks fit a mask");
+enum { BARRIER_IDS = 64 };
 #define BIT(id) (UINT64_C(1) << (id))
 
 static void describe_filter(const struct policy *p, char *ret, size_t len)
@@ -121,7 +122,7 @@ static const struct barrier barriers[] = {
     { .name = "ids",
       .needs = BIT(CHECK_NS_USER) | BIT(CHECK_ID_MAPS) | BIT(CHECK_USERNS_LIMIT) |
                BIT(CHECK_ID_POOL),
-      .what = "own user namespace, 65536 ids that are nobody else's; its root is no user outside" },
+      .what = "own user namespace, 65536 ids that no other user has; its root is no user outside" },
     { .name = "processes", .needs = BIT(CHECK_NS_PID) | BIT(CHECK_PIDFD) | BIT(CHECK_MEMFD_EXEC),
       .what = "own pid namespace; rind's init stands in an outer one, out of reach" },
     { .name = "files",
@@ -152,7 +153,7 @@ enum { BARRIER_COUNT = sizeof(barriers) / sizeof(barriers[0]) };
 /* A check that the policy does not require cannot turn a barrier off. */
 static bool barrier_is_on(const struct barrier *b, const struct check_result *checks)
 {
-    for (int id = 0; id < CHECK_ID_MAX; id++)
+    for (int id = 0; id < CHECK_ID_MAX && id < BARRIER_IDS; id++)
         if ((b->needs & BIT(id)) != 0 && checks[id].required && checks[id].state != CHECK_OK &&
             checks[id].state != CHECK_LIMITED)
             return false;

@@ -479,7 +479,8 @@ static void on_io_failed(void *data, const struct err *err, int exit_code)
     struct console *c = data;
 
     (void)exit_code;
-    log_warn("console", "id=%s %s: nobody hears what it says", c->sandbox->id, err->msg);
+    log_warn("console", "id=%s %s: its output reaches no client and no log", c->sandbox->id,
+             err->msg);
     console_end_run(c);
 }
 
@@ -512,7 +513,7 @@ void console_reattach(struct sandbox *s, struct exec *main)
     if (c == NULL || c->io != NULL)
         return;
     if (exec_io_attach(main, &ops, c, &c->io, &err) < 0)
-        log_warn("console", "id=%s %s: nobody hears what it says", s->id, err.msg);
+        log_warn("console", "id=%s %s: its output reaches no client and no log", s->id, err.msg);
 }
 
 void console_no_run(struct sandbox *s)

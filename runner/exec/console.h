@@ -2,12 +2,12 @@
 
 /*
  * The console of a sandbox whose spec asks for one (spec->console): what its main process says is
- * kept in a log, line by line with times and in the order of both streams, and told to any number
- * of clients who are attached, who may also write its stdin. It is there before the process runs,
+ * kept in a log, line by line with times and in the order of both streams, and sent to any number
+ * of attached clients, which may also write its stdin. It is there before the process runs,
  * and after it has ended.
  *
  * A client that does not take its output makes the process wait, as a terminal would; one that
- * leaves does not. Nobody has to be attached: then everything goes to the log alone. The log is
+ * leaves does not. Without an attached client everything goes to the log alone. The log is
  * bounded (logBytes, two segments); what is rotated away is gone, and readers go on behind it.
  *
  * The sockets are parked in init, so nothing that the process says is lost with a supervisor, but

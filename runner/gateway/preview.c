@@ -114,6 +114,14 @@ static bool port_parse(const char *text, size_t len, unsigned *ret)
     return value >= PREVIEW_PORT_MIN && value <= PREVIEW_PORT_MAX;
 }
 
+static bool host_is_local(const char *name)
+{
+    static const char suffix[] = ".localhost";
+    size_t len = strlen(name), cut = sizeof(suffix) - 1;
+
+    return strcmp(name, suffix + 1) == 0 || (len > cut && strcmp(name + len - cut, suffix) == 0);
+}
+
 int preview_parse(const char *host, struct preview *ret)
 {
     char text[PREVIEW_HOST_MAX + 1], *first, *last;
@@ -122,6 +130,7 @@ int preview_parse(const char *host, struct preview *ret)
 
     if (host_normalize(host, text, &port) < 0)
         return -EBADMSG;
+    p.local = host_is_local(text);
     text[strcspn(text, ".")] = '\0';
     first = strchr(text, '-');
     last = strrchr(text, '-');
@@ -139,12 +148,13 @@ int preview_parse(const char *host, struct preview *ret)
 
 /* ---- URLs ---- */
 
-static bool host_is_local(const char *name)
+unsigned preview_token_min(const struct preview_front *front, bool local)
 {
-    static const char suffix[] = ".localhost";
-    size_t len = strlen(name), cut = sizeof(suffix) - 1;
-
-    return strcmp(name, suffix + 1) == 0 || (len > cut && strcmp(name + len - cut, suffix) == 0);
+    if (front->port == 0)
+        return 1;
+    if (front->min_token > 0)
+        return front->min_token;
+    return front->loopback && local ? 1 : PREVIEW_TOKEN_MAX;
 }
 
 int preview_host_parse(const char *text, struct preview_host *ret, struct err *err)

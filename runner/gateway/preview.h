@@ -19,6 +19,7 @@ enum {
 
 struct preview {
     unsigned port;
+    bool local; /* of preview_parse: the host is localhost or a name below it */
     char name[PREVIEW_LABEL_MAX + 1], token[PREVIEW_TOKEN_MAX + 1];
 };
 
@@ -45,11 +46,18 @@ struct preview_host {
 int preview_host_parse(const char *text, struct preview_host *ret, struct err *err);
 
 /* The gateway's listener. */
-/* port 0: not listening. */
 struct preview_front {
     unsigned port; /* 0 = nowhere */
     bool tls;
+    bool loopback;      /* only this host reaches the listener */
+    unsigned min_token; /* gateway.minToken; 0: it is not set */
 };
+
+/* Returns the fewest characters of a token for a host (`local`: below localhost). A token is the
+ * whole permission, so it must not be guessed: 16, unless the configuration says less. Names below
+ * localhost of a gateway on a loopback address, and names that no gateway of rind serves, may have
+ * any. */
+unsigned preview_token_min(const struct preview_front *front, bool local);
 
 /* Writes the URL. The scheme is http for local names if the gateway has no TLS, otherwise https.
  * The port is the host's, or the gateway's for local names and with TLS. -ENAMETOOLONG: the

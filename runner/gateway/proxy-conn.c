@@ -354,6 +354,12 @@ static void conn_end_reply(struct proxy_conn *c)
         c->client.failed = true;
 }
 
+/* True for clients of the gateway's listener, by which preview URLs are served. */
+static bool conn_is_preview(const struct proxy_conn *c)
+{
+    return c->proxy->config.previews && !c->proxy->config.outbound && !c->once;
+}
+
 static void conn_begin_tunnel(struct proxy_conn *c)
 {
     c->phase = PHASE_TUNNEL;
@@ -366,11 +372,13 @@ static int conn_pass_interim(struct proxy_conn *c, struct message *m)
         if (c->req.upgrade == NULL || m->upgrade == NULL)
             return -EBADMSG;
         conn_begin_tunnel(c);
-        return message_forward_reply(m, FRAMING_NONE, false, &c->client.out);
+        return message_forward_reply(m, FRAMING_NONE, false, conn_is_preview(c), &c->client.out);
     }
     if (++c->interim > PROXY_INTERIM)
         return -EBADMSG;
-    return c->req.http10 ? 0 : message_forward_reply(m, FRAMING_NONE, false, &c->client.out);
+    return c->req.http10
+               ? 0
+               : message_forward_reply(m, FRAMING_NONE, false, conn_is_preview(c), &c->client.out);
 }
 
 static int conn_pass_final(struct proxy_conn *c, struct message *m)
@@ -382,7 +390,7 @@ static int conn_pass_final(struct proxy_conn *c, struct message *m)
     c->replying = true;
     c->server_keep = m->keep_alive;
     buf_done(&c->head);
-    return message_forward_reply(m, c->out_framing, !c->keep, &c->client.out);
+    return message_forward_reply(m, c->out_framing, !c->keep, conn_is_preview(c), &c->client.out);
 }
 
 static bool conn_begin_reply(struct proxy_conn *c)

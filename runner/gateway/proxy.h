@@ -53,6 +53,7 @@ struct proxy_config {
     unsigned max, head_bytes, headers, url_bytes;
     unsigned idle_ms, head_ms, reply_ms, stream_ms, pool, pool_key, pool_ms;
     bool outbound; /* egress: adds no information about the client */
+    bool previews; /* clients without a key come by preview URLs: their cookies are kept apart */
 };
 void proxy_config_init(struct proxy_config *config);
 

@@ -92,7 +92,9 @@ static int put_field(struct buf *out, const char *name, const char *value)
     return r < 0 ? r : buf_append_str(out, "\r\n");
 }
 
-static int put_end_to_end_fields(const struct message *m, bool forwarded, struct buf *out)
+/* forwarded, cookies: also fields of these kinds. */
+static int put_end_to_end_fields(const struct message *m, bool forwarded, bool cookies,
+                                 struct buf *out)
 {
     int r = 0;
 
@@ -101,9 +103,45 @@ static int put_end_to_end_fields(const struct message *m, bool forwarded, struct
 
         if ((field_kind_of(h->name) == FIELD_OTHER ||
              (forwarded && field_kind_of(h->name) == FIELD_FORWARDED)) &&
-            !connection_names(m, h->name))
+            (cookies || !field_name_equals(h->name, "set-cookie")) && !connection_names(m, h->name))
             r = put_field(out, h->name, h->value);
     }
+    return r;
+}
+
+/* Leaves the attribute Domain out: then the cookie is the one host's alone. */
+static int put_cookie_of_host(const struct http_header *h, struct buf *out)
+{
+    static const char domain[] = "domain";
+    const char *at = h->value;
+    int r = buf_printf(out, "%s: ", h->name);
+
+    for (bool first = true; r == 0; first = false) {
+        const size_t len = strcspn(at, ";"), name = strspn(at, " \t");
+        const size_t left = len > name ? len - name : 0;
+        const size_t word = left < sizeof(domain) - 1 ? left : sizeof(domain) - 1;
+        const size_t after = name + word + strspn(at + name + word, " \t");
+
+        if (first || word < sizeof(domain) - 1 || strncasecmp(at + name, domain, word) != 0 ||
+            (after < len && at[after] != '='))
+            r = buf_printf(out, "%s%.*s", first ? "" : ";", (int)len, at);
+        if (at[len] == '\0')
+            break;
+        at += len + 1;
+    }
+    return r < 0 ? r : buf_append_str(out, "\r\n");
+}
+
+/* A reply by a preview URL: its host has siblings, which are other sandboxes, below one domain. */
+static int put_preview_fields(const struct message *m, struct buf *out)
+{
+    int r = 0;
+
+    for (size_t i = 0; r == 0 && i < m->header_count; i++)
+        if (field_name_equals(m->headers[i].name, "set-cookie"))
+            r = put_cookie_of_host(&m->headers[i], out);
+    if (r == 0 && m->status >= 200 && message_header(m, "origin-agent-cluster") == NULL)
+        r = put_field(out, "Origin-Agent-Cluster", "?1");
     return r;
 }
 
@@ -157,7 +195,7 @@ int message_forward_request(const struct message *m, const struct forward *f, bo
     if (r == 0)
         r = put_field(out, "Host", m->host);
     if (r == 0)
-        r = put_end_to_end_fields(m, f->outbound, out);
+        r = put_end_to_end_fields(m, f->outbound, true, out);
     if (r == 0)
         r = put_framing(m, m->framing, out);
     if (r == 0 && !f->outbound)
@@ -177,14 +215,16 @@ int message_forward_request(const struct message *m, const struct forward *f, bo
 /* ---- replies ---- */
 
 int message_forward_reply(const struct message *m, enum msg_framing framing, bool close,
-                          struct buf *out)
+                          bool preview, struct buf *out)
 {
     const char *length = message_header(m, "content-length");
     int r;
 
     r = buf_printf(out, "HTTP/1.1 %d %s\r\n", m->status, m->reason);
     if (r == 0)
-        r = put_end_to_end_fields(m, false, out);
+        r = put_end_to_end_fields(m, false, !preview, out);
+    if (r == 0 && preview)
+        r = put_preview_fields(m, out);
     if (r == 0)
         r = put_framing(m, framing, out);
     /* HEAD and 304 announce the length of a body that is not sent. */

@@ -111,9 +111,9 @@ struct forward {
 int message_forward_request(const struct message *m, const struct forward *f, bool upgrade,
                             struct buf *out);
 /* Writes a reply's head for the client. framing: of the body as it will be written. close: the
- * connection ends after it. */
+ * connection ends after it. preview: by a preview URL, so cookies are of its own host alone. */
 int message_forward_reply(const struct message *m, enum msg_framing framing, bool close,
-                          struct buf *out);
+                          bool preview, struct buf *out);
 /* Writes one chunk of a body; chunk_end writes the last, with trailers ("" or lines). */
 int chunk_write(struct buf *out, const char *data, size_t len);
 int chunk_end(struct buf *out, const struct buf *trailers);

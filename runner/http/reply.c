@@ -98,6 +98,7 @@ void reply_error_step(struct http_request *req, const struct err *err, const cha
     int status = error_status(err->code), number = err->code < 0 ? -err->code : err->code;
     const char *code = error_name(err->code);
 
+    req->error = err->code;
     log_msg(status >= 500 ? LOG_LEVEL_WARN : LOG_LEVEL_DEBUG, "api", "%s %s: %d %s: %s",
             req->method, req->path, status, code, err->msg);
     if (req->set != NULL && req->set->failure != NULL) {

@@ -51,6 +51,10 @@ struct route_set {
     /* Called before each handler; false: it has ended the request with a refusal. NULL: all are
      * admitted. */
     bool (*admit)(struct http_request *req);
+    /* Called once for each request whose route was found: when its reply begins, or when its client
+     * has gone without one (req->status 0). Called again at the end if a reply that had begun
+     * failed (req->error). May be NULL. */
+    void (*replied)(struct http_request *req);
     bool version_prefix; /* a first segment "v<digits>.<digits>" is removed and becomes
                           * req->version */
     /* Sends errors that the server itself finds (404, 405, 413, ...) for paths of this set, and

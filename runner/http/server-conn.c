@@ -67,6 +67,8 @@ static void conn_free_if_done(struct http_conn *c)
 
 static void conn_drop_request(struct http_conn *c)
 {
+    if (c->req != NULL && c->req->dispatched)
+        reply_tell(c->req, 0);
     request_free(c->req);
     c->req = NULL;
 }

@@ -210,6 +210,8 @@ bool out_flush(struct http_conn *c);
 
 /* server-reply.c */
 void reply_continue(struct http_conn *c);
+/* Calls route_set.replied, unless it was called. status: of the reply; 0: there is none. */
+void reply_tell(struct http_request *req, int status);
 
 /* server-peer.c */
 void peer_ask(struct http_conn *c);

@@ -12,6 +12,7 @@
 #include "base/log.h"
 #include "base/socket.h"
 #include "http/error.h"
+#include "http/route.h"
 #include "http/server-internal.h"
 
 static const char *date_now(struct http_server *s)
@@ -133,6 +134,20 @@ static int reply_make_head(struct http_request *req, struct buf *b, int status,
     return r < 0 ? r : buf_append(b, "\r\n", 2);
 }
 
+void reply_tell(struct http_request *req, int status)
+{
+    bool again = req->told && req->error != req->told_error;
+
+    if (req->told && !again)
+        return;
+    if (!req->told)
+        req->status = status;
+    req->told = true;
+    req->told_error = req->error;
+    if (req->route != NULL && req->set->replied != NULL)
+        req->set->replied(req);
+}
+
 /* Writes the head into the server's scratch buffer. False: failed, and the connection is broken. */
 static bool reply_start(struct http_request *req, int status, const struct http_header *headers,
                         const char *type, int64_t len)
@@ -143,6 +158,7 @@ static bool reply_start(struct http_request *req, int status, const struct http_
     assert(!req->started && !req->ended);
     req->started = true;
     req->bodiless = req->head || status_has_no_body(status);
+    reply_tell(req, status);
     r = reply_make_head(req, &c->server->scratch, status, headers, type, len);
     if (r == 0)
         return true;
@@ -308,6 +324,7 @@ void http_upgrade(struct http_request *req, const char *protocol, const struct h
     req->started = req->upgraded = req->patient = true;
     req->keep_alive = false;
     req->on_body = on_body;
+    reply_tell(req, protocol == NULL ? 200 : 101);
     r = reply_make_upgrade_head(req, b, protocol, headers);
     req->reply_left = -1;
     if (r < 0) {
@@ -344,6 +361,8 @@ int http_give_away(struct http_request *req, const char *protocol, struct buf *u
         r = buf_append(unsent, head->data, head->len);
     if (r == 0)
         r = buf_append(unread, c->in.data + c->in.pos, bytes_left(&c->in));
+    if (r == 0)
+        reply_tell(req, 101);
     return r < 0 ? r : conn_detach(c);
 }
 

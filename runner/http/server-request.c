@@ -55,6 +55,7 @@ int request_blank(struct http_conn *c)
 void request_fail(struct http_request *req, int status, int code, const char *message,
                   const char *allow)
 {
+    req->error = code;
     if (req->set != NULL && req->set->failure != NULL)
         req->set->failure(req, status, error_name(code), message, allow);
     else

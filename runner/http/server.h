@@ -146,6 +146,13 @@ struct http_request {
                               * returned true */
     http_event_fn *on_gone;  /* see above; set before the handler returns to the loop */
 
+    /* For route_set.replied: the status of the reply, 0 if the client has gone without one; and the
+     * errno of the failure, 0 if there is none. */
+    int status, error;
+    /* For audit.c: what the request is about. */
+    char about[320];
+    bool noted;
+
     /* For lease.c: the object that the request is answered for, and the right to it. */
     char lease[24];
     unsigned lease_right;
@@ -163,7 +170,8 @@ struct http_request {
     bool http10, keep_alive, expect_continue;
     bool patient; /* a stream: HTTP_STREAM_WRITE_MS applies at its end */
     bool dispatched, started, chunked, bodiless, upgraded, ended;
-    bool body_done, body_paused, end_told, gone_told, want_drain;
+    bool body_done, body_paused, end_told, gone_told, want_drain, told;
+    int told_error;
 };
 
 /* True while the server closes: a client that is gone now did not leave on its own. */

@@ -554,6 +554,24 @@ int image_store_add(struct image_store *s, const struct image_view *view, const 
     return index_write(s, &x, err);
 }
 
+int image_store_each(struct image_store *s, bool (*fn)(void *data, const struct image *i),
+                     void *data, struct err *err)
+{
+    auto_index struct index x = INDEX_NONE;
+    bool more = true;
+    int r = index_read(s, &x, err);
+
+    for (size_t i = 0; r == 0 && more && i < x.count; i++) {
+        auto_ptr(image_free) struct image *image = NULL;
+
+        /* Names of one image mostly stand together. */
+        if ((i == 0 || strcmp(x.entries[i].manifest, x.entries[i - 1].manifest) != 0) &&
+            image_read(s, x.entries[i].manifest, &image, NULL) == 0)
+            more = fn(data, image);
+    }
+    return r;
+}
+
 int image_store_tag(struct image_store *s, const struct image_view *view, const char *name,
                     const char *whole, char ret_id[DIGEST_LEN + 1], struct err *err)
 {

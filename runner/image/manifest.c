@@ -186,7 +186,37 @@ static int get_descriptors(json_t *root, const char *key, size_t max, struct des
 
 /* ---- manifests ---- */
 
-static int check_schema(json_t *root, struct err *err)
+/*
+ * A document without a media type of its own is read as what its descriptor says it is. So one
+ * document with the members of both kinds would be two images with one digest (CVE-2021-41190): a
+ * scanner or a signature sees one of them, and the sandbox runs the other.
+ */
+static int check_kind(json_t *root, enum media_kind kind, struct err *err)
+{
+    static const char *const of_index[] = {"config", "layers", "fsLayers", NULL};
+    static const char *const of_manifest[] = {"manifests", "fsLayers", NULL};
+    const char *const *other = kind == MEDIA_INDEX ? of_index : of_manifest;
+    const char *what = kind == MEDIA_INDEX ? "an index" : "a manifest";
+    json_t *type = json_object_get(root, "mediaType");
+
+    for (; *other != NULL; other++) {
+        json_t *value = json_object_get(root, *other);
+
+        if (value != NULL && !json_is_null(value))
+            return err_set(err, -EINVAL, "%s: does not belong in %s (CVE-2021-41190)", *other,
+                           what);
+    }
+    if (type == NULL || json_is_null(type))
+        return 0;
+    if (!json_is_string(type))
+        return err_set(err, -EINVAL, "mediaType: must be a string");
+    if (media_kind(json_string_value(type)) != kind)
+        return err_set(err, -EINVAL, "mediaType: \"%.80s\" is not that of %s",
+                       json_string_value(type), what);
+    return 0;
+}
+
+static int check_schema(json_t *root, enum media_kind kind, struct err *err)
 {
     json_t *version = json_object_get(root, "schemaVersion");
     int r = json_check_folded(root, NULL, err);
@@ -195,7 +225,7 @@ static int check_schema(json_t *root, struct err *err)
         return r;
     if (!json_is_integer(version) || json_integer_value(version) != 2)
         return err_set(err, -EOPNOTSUPP, "schemaVersion: must be 2");
-    return 0;
+    return check_kind(root, kind, err);
 }
 
 static int check_layer(const struct descriptor *d, size_t i, struct err *err)
@@ -211,7 +241,7 @@ static int check_layer(const struct descriptor *d, size_t i, struct err *err)
 
 static int decode_manifest(json_t *root, struct manifest *m, struct err *err)
 {
-    int r = check_schema(root, err);
+    int r = check_schema(root, MEDIA_MANIFEST, err);
 
     if (r == 0)
         r = get_descriptor(json_object_get(root, "config"), &m->config, err);
@@ -280,7 +310,7 @@ int manifest_list_parse(const char *text, size_t len, struct image_list_file **r
         return err_errno(err, -ENOMEM, "index");
     r = json_parse(text, len, MANIFEST_MAX, &root, err);
     if (r == 0)
-        r = check_schema(root, err);
+        r = check_schema(root, MEDIA_INDEX, err);
     if (r == 0)
         r = get_descriptors(root, "manifests", MANIFEST_ENTRIES_MAX, &l->entries, &l->count, err);
     if (r == 0)

@@ -51,6 +51,7 @@ struct image_layer {
     char media_type[129];
     int64_t bytes;   /* size of the archive */
     bool of_parents; /* the unpacked tree depends on the layers below, and is stored by its chain */
+    bool claimed;    /* only an archive says that `blob` unpacks to `diff_id` (claims.h) */
 };
 /* Directory name of the unpacked tree: 64 digits. */
 const char *image_layer_name(const struct image_layer *l);
@@ -154,6 +155,13 @@ enum { IMAGE_LIST_LABELS_MAX = 64 << 20 }; /* bytes of the labels of all listed 
  */
 int image_store_list(struct image_store *s, const struct image_view *view, struct image ***ret,
                      size_t *ret_count, struct err *err);
+
+/*
+ * Calls fn with each image of the index, whosever it is, until it returns false. Damaged images are
+ * left out.
+ */
+int image_store_each(struct image_store *s, bool (*fn)(void *data, const struct image *i),
+                     void *data, struct err *err);
 
 /*
  * Adds an image to the index; its blobs must exist. names: full references, NULL-terminated; other

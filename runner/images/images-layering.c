@@ -109,6 +109,7 @@ static int layering_check_digest(struct layering *l, const struct worker_msg *do
                        "configuration",
                        is, layer->diff_id);
     layer->of_parents = (done->flags & WORKER_OF_PARENTS) != 0;
+    layer->claimed = false;
     return 0;
 }
 
@@ -129,6 +130,13 @@ static void on_worker_end(void *data, int r, const struct worker_msg *done, cons
     if (r < 0) {
         image_worker_drop(w);
         layering_fail(l, r, &own);
+        return;
+    }
+    if (image_names_has(&l->im->present, image_layer_name(&l->image->layers[l->at]))) {
+        image_worker_drop(w); /* it has shown that the claim is true */
+        layering_progress(l, "layer", l->image->layers[l->at].bytes);
+        l->at++;
+        layering_next(l);
         return;
     }
     l->done = *done;
@@ -174,10 +182,15 @@ static int layering_start_worker(struct layering *l, struct err *err)
     return image_worker_start(l->im, &work, &events, l, &l->worker, err);
 }
 
-/* True if the layer is unpacked already, for any chain of parents or for this one. */
+/*
+ * True if the layer is unpacked already, for any chain of parents or for this one. A diff id that
+ * only an archive claims is not believed: whoever knows the digest of another user's layer would
+ * have its files, and the image's blob, which is what scanners read, could be other bytes than what
+ * runs. So such a blob is unpacked, and hashed by that.
+ */
 static bool is_there(struct layering *l, struct image_layer *layer)
 {
-    if (layer->diff_id[0] == '\0')
+    if (layer->diff_id[0] == '\0' || layer->claimed)
         return false;
     layer->of_parents = false;
     if (image_names_has(&l->im->present, image_layer_name(layer)))

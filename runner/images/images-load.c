@@ -15,6 +15,7 @@
 #include "base/auto.h"
 #include "base/err.h"
 #include "base/log.h"
+#include "image/claims.h"
 #include "images/image-archive.h"
 #include "images/images-internal.h"
 #include "json/decode.h"
@@ -41,6 +42,7 @@ struct image_loading {
     ssize_t taking; /* index of the entry being received; -1 = none */
     struct archive archive;
     struct archived_list list;
+    struct claims claims;
     size_t at; /* index into list */
     struct layering *layering;
     bool committing, layered; /* progress of the image at `at` */
@@ -67,6 +69,7 @@ static int work_forget(struct images_job *j)
 
     archive_done(&l->archive, j->im->store);
     archived_list_done(&l->list);
+    claims_done(&l->claims);
     return 0;
 }
 
@@ -290,6 +293,8 @@ static void on_layering_done(void *data, int r, const struct err *err)
         l->r = r;
         l->err = *err;
     }
+    if (r == 0)
+        claims_prove(&l->claims, l->list.images[l->at].image);
     load_add_when_ready(l);
 }
 
@@ -306,6 +311,7 @@ static void load_next_image(struct image_loading *l)
         return;
     }
     l->layered = false;
+    claims_mark(&l->claims, l->list.images[l->at].image);
     r = layering_start(l->im, l->list.images[l->at].image, &events, l, &l->layering, &err);
     if (r < 0) {
         load_fail(l, r, &err);
@@ -317,11 +323,24 @@ static void load_next_image(struct image_loading *l)
 
 /* ---- reading the archive ---- */
 
+static int load_find_claims(struct image_loading *l, struct err *err)
+{
+    auto_free struct image **images = calloc(l->list.count + 1, sizeof(struct image *));
+    int r = -ENOMEM;
+
+    for (size_t i = 0; images != NULL && i < l->list.count; i++)
+        images[i] = l->list.images[i].image;
+    if (images != NULL)
+        r = claims_collect(&l->claims, images, l->list.count);
+    return r < 0 ? err_errno(err, r, "images") : claims_look_up(&l->claims, l->im->store, err);
+}
+
 static int work_interpret(struct images_job *j)
 {
     struct image_loading *l = loading_of(j);
+    int r = archive_interpret(&l->archive, j->im->store, &l->list, &j->err);
 
-    return archive_interpret(&l->archive, j->im->store, &l->list, &j->err);
+    return r < 0 ? r : load_find_claims(l, &j->err);
 }
 
 static void after_interpret(struct images_job *j)
@@ -382,7 +401,7 @@ static void on_worker_stored(struct image_loading *l, const struct worker_msg *m
     struct archive_entry *e;
 
     if (l->taking < 0) {
-        (void)err_set(err, -EPROTO, "the worker has stored what nobody asked for");
+        (void)err_set(err, -EPROTO, "the worker has stored a file that was not asked for");
         return;
     }
     e = &l->archive.entries[l->taking];

@@ -727,7 +727,7 @@ static int check_volume(const struct launch_request *q, struct err *err)
                        named ? "no volume" : "a volume, and nothing to do with it");
     if (record != (q->meta != NULL))
         return err_set(err, -EINVAL, "request: %s",
-                       record ? "no record" : "a record, and nobody to keep it");
+                       record ? "no record" : "a record, and no owner to keep it for");
     if (q->verb != LAUNCH_VOLUME_FILL)
         return 0;
     if (q->volume_count != 1 || !q->volumes[0].named)

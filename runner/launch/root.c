@@ -224,7 +224,7 @@ static int root_gather_host(struct launcher *l, const struct launch_sandbox *set
     if (l->host == NULL || setup->creator->kind == CREATOR_NONE)
         return err_set(err, -EPERM, "root file system host: %s",
                        l->host == NULL ? "this launcher shows nothing of the host"
-                                       : "nobody was named for whom it is to be shown");
+                                       : "the request names no client for whom it is to be shown");
     root = open("/", O_PATH | O_DIRECTORY | O_CLOEXEC);
     if (root < 0)
         return err_errno(err, -errno, "root file system host");

@@ -69,7 +69,8 @@ static int source_open_allowed(const struct launcher *l, const struct creator *c
         if (fd == -EAGAIN && cached)
             return fd;
         if (fd < 0 && creator->kind == CREATOR_NONE)
-            return err_set(err, fd, "'%s': nobody was named as whom it is to be opened", path);
+            return err_set(err, fd, "'%s': the request names no client as which it is to be opened",
+                           path);
         return fd < 0 ? err_errno(err, fd, "'%s'%s", path,
                                   creator->kind == CREATOR_CLIENT ? ", opened as you" : "")
                       : fd;

@@ -237,7 +237,7 @@ static int fill_check_space(struct fill *f)
                        f->path);
     /* POLLERR: the reader has closed the pipe, so the volume is not wanted any more. */
     if (poll(&p, 1, 0) > 0 && (p.revents & POLLERR) != 0)
-        return err_set(&f->err, -ECANCELED, "nobody wants it any more");
+        return err_set(&f->err, -ECANCELED, "the request has been cancelled");
     return 0;
 }
 

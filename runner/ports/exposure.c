@@ -97,6 +97,19 @@ static int exposure_take_stored(struct sandbox *s, struct stored_exposure *from,
     return 0;
 }
 
+/* Also of a token that stays, as its host may be another one. */
+static int exposure_check_token(const struct sandbox *s, const struct exposure *e, struct err *err)
+{
+    unsigned min = preview_token_min(&s->sup->front, e->host.local);
+
+    if (strlen(e->token) >= min)
+        return 0;
+    return err_set(err, -EINVAL,
+                   "token: \"%s\" can be guessed, and who knows the URL may use it: at least %u "
+                   "characters (gateway.minToken in the daemon's configuration)",
+                   e->token, min);
+}
+
 void exposure_load(struct sandbox *s)
 {
     auto_ptr(json_decref) json_t *root = NULL;
@@ -116,6 +129,9 @@ void exposure_load(struct sandbox *s)
         log_warn("sandbox", "id=%s exposures: %s; its ports are not exposed", s->id, err.msg);
         exposure_free_all(s);
     }
+    for (const struct exposure *e = s->parts.exposures; e != NULL; e = e->next)
+        if (exposure_check_token(s, e, &err) < 0)
+            log_warn("sandbox", "id=%s port %u is not served: %s", s->id, e->port, err.msg);
     for (size_t i = 0; i < stored.count; i++) {
         free(stored.list[i].token);
         free(stored.list[i].name);
@@ -190,6 +206,8 @@ static int exposure_fill(const struct sandbox *s, const struct exposure_request 
     if (r == 0 && (request->hostname != NULL || old == NULL))
         r = preview_host_parse(request->hostname != NULL ? request->hostname : "localhost",
                                &e->host, err);
+    if (r == 0)
+        r = exposure_check_token(s, e, err);
     if (r < 0)
         return r;
     if (name != NULL && (e->name = strdup(name)) == NULL)
@@ -286,6 +304,7 @@ struct sandbox *exposure_open(struct supervisor *sup, const struct preview *p)
      */
     static const char nothing[PREVIEW_TOKEN_MAX + 1] = "----------------";
     struct sandbox *s = sandbox_by_name(sup, p->name), *found = NULL;
+    const bool enough = strlen(p->token) >= preview_token_min(&sup->front, p->local);
 
     /*
      * Several users may have a sandbox of the name: the token says whose is meant. With the same
@@ -299,5 +318,6 @@ struct sandbox *exposure_open(struct supervisor *sup, const struct preview *p)
             found = s;
         s = s != NULL ? sandbox_next_of_name(s, p->name) : NULL;
     } while (s != NULL);
-    return found;
+    /* A short one of an earlier configuration, or for another host, opens nothing. */
+    return enough ? found : NULL;
 }

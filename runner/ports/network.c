@@ -53,7 +53,8 @@ static int ops_restore(void *data, const struct net_setup *const *setups, size_t
     }
     if ((r & NET_RESTORED) != 0)
         log_warn("network",
-                 "somebody has removed firewall rules of rind: put back for %zu sandboxes", count);
+                 "another program has removed firewall rules of rind: put back for %zu sandboxes",
+                 count);
     /* Each change is logged once, however often restoring is retried. */
     if ((r & NET_CLOSED) != 0)
         log_error("network",

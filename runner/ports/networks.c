@@ -300,10 +300,11 @@ int network_create(struct supervisor *sup, const struct network_params *params,
     else if (r == 0 && network_of_others(sup, params->name, who))
         r = err_set(err, -EEXIST, "network with name %s already exists", params->name);
     else if (r == 0 && !network_may_be_made(sup, params->name, who))
-        r = err_set(err, -EEXIST,
-                    "network with name %s already exists: nobody has made it, and it goes with the "
-                    "last sandbox that names it",
-                    params->name);
+        r = err_set(
+            err, -EEXIST,
+            "network with name %s already exists: no client has made it, and it goes with the "
+            "last sandbox that names it",
+            params->name);
     if (r == 0)
         r = check_room(sup->networks, who, err);
     if (r < 0)

@@ -686,9 +686,10 @@ int core_run(const struct core_config *cfg, struct spec *spec, int *ret_status, 
 
     *ret_status = STATUS_RIND;
     if (spec->port_count > 0)
-        return err_set(err, -EOPNOTSUPP,
-                       "publish: nobody would serve the port; sandboxes of a daemon (rind serve) "
-                       "can have some");
+        return err_set(
+            err, -EOPNOTSUPP,
+            "publish: no process would serve the port; sandboxes of a daemon (rind serve) "
+            "can have some");
     n = run_open_launcher(&r, cfg, prefixes);
     if (n == 0)
         n = volumes_name_anonymous(spec, err);

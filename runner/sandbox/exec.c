@@ -724,7 +724,7 @@ int exec_attach(struct exec *e, const struct exec_events *events, void *data, st
     int r;
 
     if (e->data != NULL || e->attaching)
-        return err_set(err, -EBUSY, "exec: somebody is attached already");
+        return err_set(err, -EBUSY, "exec: another client is attached already");
     if ((e->flags & IMSG_PARK) == 0)
         return err_set(err, -EINVAL, "exec: its output is not kept for attaching");
     r = exec_post(e, IMSG_ATTACH, 0, 0);

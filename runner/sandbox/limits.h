@@ -60,6 +60,7 @@ struct err;
     X(buffered_bytes,     uint64_t, "maxBufferedBytes",        256 << 20,  8 << 20, 1LL << 40)              \
     X(disk_reserve,       uint64_t, "diskReserveBytes",        0,          0,       1LL << 50)              \
     X(log_bytes,          uint64_t, "logBytes",                1 << 20,    8192,    1 << 30)                \
+    X(audit_bytes,        uint64_t, "auditBytes",              16 << 20,   0,       1LL << 40)              \
     X(idle_ms,            unsigned, "idleTimeoutMs",           75000,      100,     86400000)               \
     X(head_ms,            unsigned, "headTimeoutMs",           30000,      100,     86400000)               \
     X(body_ms,            unsigned, "bodyTimeoutMs",           60000,      100,     86400000)               \

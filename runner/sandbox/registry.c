@@ -207,7 +207,7 @@ static int creation_check(struct supervisor *sup, const struct spec *spec,
     if (policies_find(sup->policies, spec->policy) == NULL)
         return err_set(err, -EINVAL, "policy: no policy '%s' is configured", spec->policy);
     if (spec->image != NULL && spec->image_id == NULL)
-        return err_set(err, -EINVAL, "image: nobody has looked for it");
+        return err_set(err, -EINVAL, "image: it has not been looked up");
     if (start && spec->argv[0] == NULL)
         return err_set(err, -EINVAL, "command: there is none to start");
     return spec_check_removal(spec, err);

@@ -207,7 +207,8 @@ static void opening_end(struct loopback_forward_opening *o, int r, const struct 
     if (o->cb != NULL)
         o->cb(o->data, r, err);
     else if (r < 0 && o->fwd != NULL)
-        log_warn("sandbox", "id=%s no door to port %u: %s", s->id, o->port, err->msg);
+        log_warn("sandbox", "id=%s no host loopback forward to port %u: %s", s->id, o->port,
+                 err->msg);
     free(o);
     sandbox_unref(s);
 }
@@ -257,7 +258,7 @@ static void on_listen_reply(void *data, int r, const struct launch_reply *reply,
         deadline_set(evloop_of(o->s), &o->again, OPENING_RETRY_MS, on_opening_again);
         return;
     } else if (r == 0) {
-        r = fds[0] < 0 ? err_set(&own, -EPROTO, "door: no socket came")
+        r = fds[0] < 0 ? err_set(&own, -EPROTO, "host loopback forward: no socket came")
                        : loopback_forward_use_socket(o->fwd, o->port, fds[0], &own);
         if (r == 0)
             fds[0] = FD_NONE;
@@ -277,7 +278,7 @@ static int opening_ask(struct loopback_forward_opening *o, struct err *err)
     launch_put_bind(&b, &at, false);
     r = launch_end(&b);
     if (r < 0)
-        return err_errno(err, r, "door");
+        return err_errno(err, r, "host loopback forward");
     return launcher_client_send(o->s->sup->launcher, &b, on_listen_reply, o, err);
 }
 
@@ -287,7 +288,7 @@ opening_new(struct fwd *d, uint16_t port, loopback_forward_cb *cb, void *data, s
     struct loopback_forward_opening *o = calloc(1, sizeof(*o));
 
     if (o == NULL) {
-        (void)err_errno(err, -ENOMEM, "door");
+        (void)err_errno(err, -ENOMEM, "host loopback forward");
         return NULL;
     }
     *o = (struct loopback_forward_opening){.s = d->s,
@@ -313,14 +314,16 @@ int loopback_forward_open(struct sandbox *s, const struct loopback_forward_confi
                           loopback_forward_cb *cb, void *data, struct err *err)
 {
     if (config->port < LOOPBACK_FORWARD_PORT_MIN)
-        return err_set(err, -EINVAL, "door: port %u of the host: must be %d or above", config->port,
-                       LOOPBACK_FORWARD_PORT_MIN);
+        return err_set(err, -EINVAL,
+                       "host loopback forward: port %u of the host: must be %d or above",
+                       config->port, LOOPBACK_FORWARD_PORT_MIN);
     if (s->channel == NULL || s->init == INIT_ENDING)
-        return err_set(err, -EBUSY, "door: sandbox %s does not run", sandbox_name(s));
+        return err_set(err, -EBUSY, "host loopback forward: sandbox %s does not run",
+                       sandbox_name(s));
     if (s->parts.fwd == NULL) {
         s->parts.fwd = calloc(1, sizeof(*s->parts.fwd));
         if (s->parts.fwd == NULL)
-            return err_errno(err, -ENOMEM, "door");
+            return err_errno(err, -ENOMEM, "host loopback forward");
         s->parts.fwd->s = s;
     }
     s->parts.fwd->config = *config;
@@ -337,7 +340,7 @@ int loopback_forward_start(struct sandbox *s, struct err *err)
 {
     if (s->parts.fwd != NULL && s->parts.fwd->port == 0 && s->parts.fwd->openings == NULL &&
         opening_new(s->parts.fwd, s->parts.fwd->config.port, NULL, NULL, err) == NULL)
-        log_warn("sandbox", "id=%s no door: %s", s->id, err->msg);
+        log_warn("sandbox", "id=%s no host loopback forward: %s", s->id, err->msg);
     return 1;
 }
 
@@ -501,12 +504,12 @@ static int loopback_forward_look(struct sandbox *s, int fd, void (*cb)(void *dat
     int r;
 
     if (l == NULL)
-        return err_errno(err, -ENOMEM, "door");
+        return err_errno(err, -ENOMEM, "host loopback forward");
     *l = (struct publish_look){.s = s, .fd = fd, .cb = cb, .data = data};
     r = watch_add(evloop_of(s), &l->watch, fd, on_look_bytes);
     if (r < 0) {
         free(l);
-        return err_errno(err, r, "door");
+        return err_errno(err, r, "host loopback forward");
     }
     deadline_set(evloop_of(s), &l->clock, LOOK_MS, on_look_late);
     *ret = l;

@@ -36,8 +36,8 @@
  * is dropped.
  *
  * With PARK the supervisor's ends come with EXEC, too, behind init's. init keeps them, and the
- * status, until COLLECT: so what nobody has read is not lost with a supervisor. One that comes back
- * connects to init's socket, which replaces the old connection, and asks:
+ * status, until COLLECT: so bytes that no supervisor has read are not lost with one. The next
+ * supervisor connects to init's socket, which replaces the old connection, and asks:
  *
  *   LIST                                    ->
  *   <- SLOT(id, pid or status) …, LIST_END

@@ -24,6 +24,12 @@
 #define CLOSE_RANGE_CLOEXEC 4U
 #endif
 
+#ifndef SYS_landlock_create_ruleset /* one number on all machines */
+#define SYS_landlock_create_ruleset 444
+#define SYS_landlock_add_rule       445
+#define SYS_landlock_restrict_self  446
+#endif
+
 static inline long sys_ret(long r)
 {
     return r < 0 ? -errno : r;

@@ -80,7 +80,7 @@ static void again(const struct outcome *o, bool response, bool head)
     size_t len;
     int r;
 
-    r = response ? message_forward_reply(&o->m, o->m.framing, false, &out)
+    r = response ? message_forward_reply(&o->m, o->m.framing, false, true, &out)
                  : message_forward_request(&o->m, &f, o->m.upgrade != NULL, &out);
     assert(r == 0);
     len = out.len;

@@ -32,12 +32,14 @@
 
 #include "base/err.h"
 #include "part.h"
+#include "proto/landlock.h"
 #include "proto/syscalls.h"
 
 enum { UNPACKER = 1, CODEC = 2, SPLITTER = 4, PACKER = 8, ALL = 15 };
 
 static const struct part_request *request;
 static unsigned who;
+static bool locked; /* the kernel has Landlock */
 
 /* Opened for reading or writing, whatever the way. */
 static bool opens(int dir, const char *path, int flags)
@@ -55,7 +57,8 @@ static bool host_files(void)
 {
     return opens(AT_FDCWD, "/etc/passwd", O_RDONLY) || opens(AT_FDCWD, "etc/passwd", O_RDONLY) ||
            opens(AT_FDCWD, "/root", O_RDONLY) || opens(AT_FDCWD, "/proc/self/status", O_RDONLY) ||
-           opens(AT_FDCWD, "/dev/null", O_RDONLY) || opens(AT_FDCWD, "/sys", O_RDONLY);
+           opens(AT_FDCWD, "/dev/null", O_RDONLY) || opens(AT_FDCWD, "/sys", O_RDONLY) ||
+           (locked && opens(AT_FDCWD, "/", O_RDONLY | O_DIRECTORY)); /* an empty directory */
 }
 
 static bool root_writable(void)
@@ -393,8 +396,12 @@ static _Noreturn void subverted(const struct part_request *q, enum confine_role 
     struct worker_msg m = {.type = WORKER_INVALID};
     struct err err = ERR_NONE;
     char got[400] = "";
-    int r = part_become(q, role, 0, &err);
-    unsigned tried = r == 0 ? try_all(q, as, got, sizeof(got)) : 0;
+    int r;
+    unsigned tried;
+
+    locked = landlock_abi() >= LOCK_ABI_REFER;
+    r = part_become(q, role, 0, &err);
+    tried = r == 0 ? try_all(q, as, got, sizeof(got)) : 0;
 
     if (r == 0)
         r = err_set(&err, -EDOM, "tried %u, got: %s", tried, got);
@@ -427,8 +434,11 @@ void __wrap_part_unpack(const struct part_request *q)
     struct worker_msg m = {.type = WORKER_INVALID};
     struct err err = ERR_NONE;
     char got[400] = "";
-    int r = part_become(q, ROLE_UNPACKER, q->start->files, &err);
     char byte;
+    int r;
+
+    locked = landlock_abi() >= LOCK_ABI_REFER;
+    r = part_become(q, ROLE_UNPACKER, q->start->files, &err);
 
     if (r == 0 && q->start->entries == SUBVERT_FLOOD)
         flood(q);

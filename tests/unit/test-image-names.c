@@ -260,8 +260,10 @@ TEST(changes_are_parsed)
 #define DESCRIPTOR(type) "{\"mediaType\":\"" type "\",\"digest\":\"sha256:" HEX64 "\",\"size\":1}"
 #define OCI_CONFIG       "application/vnd.oci.image.config.v1+json"
 #define OCI_LAYER        "application/vnd.oci.image.layer.v1.tar"
-#define MANIFEST(layer)                                                                            \
-    "{\"schemaVersion\":2,\"config\":" DESCRIPTOR(OCI_CONFIG) ",\"layers\":[" layer "]}"
+#define MANIFEST_WITH(more, layer)                                                                 \
+    "{\"schemaVersion\":2," more "\"config\":" DESCRIPTOR(OCI_CONFIG) ",\"layers\":[" layer "]}"
+#define MANIFEST(layer) MANIFEST_WITH("", layer)
+#define TYPED(type)     MANIFEST_WITH("\"mediaType\":\"" type "\",", "")
 
 TEST(manifests_are_parsed)
 {
@@ -283,6 +285,14 @@ TEST(manifests_are_parsed)
         {"{\"schemaVersion\":1}", "schemaVersion: must be 2"},
         {"{\"schemaVersion\":2,\"config\":" DESCRIPTOR("text/plain") ",\"layers\":[]}",
          "config: media type"},
+        {TYPED("application/vnd.docker.distribution.manifest.v2+json"), NULL},
+        {TYPED("application/vnd.oci.image.index.v1+json"),
+         "mediaType: \"application/vnd.oci.image"},
+        {TYPED("text/html"), "is not that of a manifest"},
+        {MANIFEST_WITH("\"mediaType\":1,", ""), "mediaType: must be a string"},
+        {MANIFEST_WITH("\"mediaType\":null,\"manifests\":null,", ""), NULL},
+        {MANIFEST_WITH("\"manifests\":[],", ""), "manifests: does not belong in a manifest"},
+        {MANIFEST_WITH("\"fsLayers\":[],", ""), "fsLayers: does not belong in a manifest"},
         {"{", "line 1"},
     };
 
@@ -317,6 +327,34 @@ TEST(an_index_names_the_platforms_manifest)
     CHECK(manifest_list_pick(l) == &l->entries[2]);
     CHECK_STR(l->entries[2].name, "n");
     manifest_list_free(l);
+}
+
+TEST(an_index_is_no_manifest)
+{
+    static const struct {
+        const char *more, *message; /* message NULL: taken */
+    } rows[] = {
+        {"", NULL},
+        {",\"mediaType\":\"application/vnd.docker.distribution.manifest.list.v2+json\"", NULL},
+        {",\"layers\":[]", "layers: does not belong in an index"},
+        {",\"config\":{}", "config: does not belong in an index"},
+        {",\"fsLayers\":[]", "fsLayers: does not belong in an index"},
+        {",\"mediaType\":\"" MEDIA_TYPE_MANIFEST "\"", "is not that of an index"},
+    };
+
+    for (size_t i = 0; i < sizeof(rows) / sizeof(rows[0]); i++) {
+        struct image_list_file *l = NULL;
+        struct err err = ERR_NONE;
+        char text[256];
+        int r;
+
+        (void)snprintf(text, sizeof(text), "{\"schemaVersion\":2,\"manifests\":[]%s}",
+                       rows[i].more);
+        r = manifest_list_parse(text, strlen(text), &l, &err);
+        if (rows[i].message == NULL ? r != 0 : r >= 0 || strstr(err.msg, rows[i].message) == NULL)
+            tap_fail("%s: %d \"%s\"", text, r, err.msg);
+        manifest_list_free(l);
+    }
 }
 
 TAP_MAIN

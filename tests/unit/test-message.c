@@ -499,12 +499,61 @@ TEST(replies_forwarded)
             }
             CHECK_INT(o.m.framing, rows[i].framing);
             CHECK_INT(o.m.keep_alive, rows[i].keep);
-            CHECK_INT(message_forward_reply(&o.m, o.m.framing, false, &out), 0);
+            CHECK_INT(message_forward_reply(&o.m, o.m.framing, false, false, &out), 0);
             CHECK_STR(out.data, rows[i].want);
             CHECK_STR(o.body.data != NULL ? o.body.data : "", rows[i].body);
             outcome_done(&o);
         }
     }
+}
+
+TEST(cookies_of_previews_are_their_hosts)
+{
+    static const struct {
+        const char *value, *want;
+    } rows[] = {
+        {"a=b", "a=b"},
+        {"a=b; Path=/; HttpOnly", "a=b; Path=/; HttpOnly"},
+        {"a=b; Domain=.example.com", "a=b"},
+        {"a=b;domain=example.com;Secure", "a=b;Secure"},
+        {"a=b; DOMAIN = example.com ; Path=/", "a=b; Path=/"},
+        {"a=b; Domain; Secure", "a=b; Secure"},
+        {"a=b; domain=x; Domain=y", "a=b"},
+        {"a=b; Domain=", "a=b"},
+        {"domain=b; Path=/", "domain=b; Path=/"},       /* the cookie's own name */
+        {"a=\"x; Domain=y\"; Path=/", "a=\"x; Path=/"}, /* quotes do not count to browsers */
+        {"a=b; Domains=y; xDomain=z", "a=b; Domains=y; xDomain=z"},
+        {"a=b;", "a=b;"},
+        {"", ""},
+    };
+
+    for (size_t i = 0; i < sizeof(rows) / sizeof(rows[0]); i++) {
+        auto_buf struct buf out = BUF_INIT(1 << 16);
+        char text[256], want[320];
+        struct outcome o;
+
+        (void)snprintf(text, sizeof(text), "HTTP/1.1 204 No\r\nX: 1\r\nSet-Cookie: %s\r\n\r\n",
+                       rows[i].value);
+        (void)snprintf(want, sizeof(want),
+                       "HTTP/1.1 204 No\r\nX: 1\r\nSet-Cookie: %s\r\n"
+                       "Origin-Agent-Cluster: ?1\r\n\r\n",
+                       rows[i].want);
+        o = run(text, strlen(text), true, false, 4096);
+        CHECK_INT(message_forward_reply(&o.m, o.m.framing, false, true, &out), 0);
+        CHECK_STR(out.data, want);
+        outcome_done(&o);
+    }
+}
+
+TEST(a_header_of_the_servers_own_stays)
+{
+    static const char text[] = "HTTP/1.1 204 No\r\norigin-agent-cluster: ?0\r\n\r\n";
+    auto_buf struct buf out = BUF_INIT(1 << 16);
+    struct outcome o = run(text, strlen(text), true, false, 4096);
+
+    CHECK_INT(message_forward_reply(&o.m, o.m.framing, false, true, &out), 0);
+    CHECK_STR(out.data, text);
+    outcome_done(&o);
 }
 
 TEST(a_truncated_message_is_an_error)

@@ -103,29 +103,37 @@ TEST(a_preview_url_is_made)
         struct preview_front front;
         const char *want; /* NULL: too long */
     } rows[] = {
-        {"box", "abc", "localhost", {8080, false}, "http://3000-box-abc.localhost:8080/"},
-        {"box", "abc", "localhost", {80, false}, "http://3000-box-abc.localhost/"},
-        {"box", "abc", "localhost", {0, false}, "http://3000-box-abc.localhost/"},
-        {"box", "abc", "localhost:99", {8080, false}, "http://3000-box-abc.localhost:99/"},
-        {"box", "abc", "LocalHost.", {8080, false}, "http://3000-box-abc.localhost:8080/"},
-        {"box", "abc", "x.localhost", {8080, false}, "http://3000-box-abc.x.localhost:8080/"},
-        {"box", "abc", "localhost", {8443, true}, "https://3000-box-abc.localhost:8443/"},
-        {"box", "abc", "localhost", {443, true}, "https://3000-box-abc.localhost/"},
-        {"box", "abc", "example.com", {8080, false}, "https://3000-box-abc.example.com/"},
-        {"box", "abc", "example.com", {8443, true}, "https://3000-box-abc.example.com:8443/"},
-        {"box", "abc", "example.com:444", {8080, false}, "https://3000-box-abc.example.com:444/"},
-        {"box", "abc", "example.com:443", {8080, false}, "https://3000-box-abc.example.com/"},
+        {"box", "abc", "localhost", {.port = 8080}, "http://3000-box-abc.localhost:8080/"},
+        {"box", "abc", "localhost", {.port = 80}, "http://3000-box-abc.localhost/"},
+        {"box", "abc", "localhost", {.port = 0}, "http://3000-box-abc.localhost/"},
+        {"box", "abc", "localhost:99", {.port = 8080}, "http://3000-box-abc.localhost:99/"},
+        {"box", "abc", "LocalHost.", {.port = 8080}, "http://3000-box-abc.localhost:8080/"},
+        {"box", "abc", "x.localhost", {.port = 8080}, "http://3000-box-abc.x.localhost:8080/"},
+        {"box",
+         "abc",
+         "localhost",
+         {.port = 8443, .tls = true},
+         "https://3000-box-abc.localhost:8443/"},
+        {"box", "abc", "localhost", {.port = 443, .tls = true}, "https://3000-box-abc.localhost/"},
+        {"box", "abc", "example.com", {.port = 8080}, "https://3000-box-abc.example.com/"},
+        {"box",
+         "abc",
+         "example.com",
+         {.port = 8443, .tls = true},
+         "https://3000-box-abc.example.com:8443/"},
+        {"box", "abc", "example.com:444", {.port = 8080}, "https://3000-box-abc.example.com:444/"},
+        {"box", "abc", "example.com:443", {.port = 8080}, "https://3000-box-abc.example.com/"},
         {"notlocalhost",
          "a",
          "notlocalhost",
-         {80, false},
+         {.port = 80},
          "https://3000-notlocalhost-a.notlocalhost/"},
         {"nnnnnnnnnnnnnnnnnnnnnnnnnnnnnnnnnnnnnnnnn",
          TOKEN,
          "localhost",
-         {80, false},
+         {.port = 80},
          "http://3000-nnnnnnnnnnnnnnnnnnnnnnnnnnnnnnnnnnnnnnnnn-" TOKEN ".localhost/"},
-        {"nnnnnnnnnnnnnnnnnnnnnnnnnnnnnnnnnnnnnnnnnn", TOKEN, "localhost", {80, false}, NULL},
+        {"nnnnnnnnnnnnnnnnnnnnnnnnnnnnnnnnnnnnnnnnnn", TOKEN, "localhost", {.port = 80}, NULL},
     };
 
     for (size_t i = 0; i < sizeof(rows) / sizeof(rows[0]); i++) {
@@ -192,6 +200,48 @@ TEST(tokens_are_checked)
     for (int i = 0; i < 256; i++)
         letters += seen[i];
     CHECK_INT(letters, 37);
+}
+
+TEST(tokens_that_are_the_whole_permission_are_long)
+{
+    static const struct {
+        struct preview_front front;
+        bool local;
+        unsigned want;
+    } rows[] = {
+        {{.port = 0}, false, 1}, /* no gateway: another program serves the URL */
+        {{.port = 0, .min_token = 8}, false, 1},
+        {{.port = 80, .loopback = true}, true, 1},
+        {{.port = 80, .loopback = true}, false, PREVIEW_TOKEN_MAX},
+        {{.port = 80}, true, PREVIEW_TOKEN_MAX},
+        {{.port = 80}, false, PREVIEW_TOKEN_MAX},
+        {{.port = 80, .min_token = 4}, false, 4},
+        {{.port = 80, .loopback = true, .min_token = 4}, true, 4},
+    };
+
+    for (size_t i = 0; i < sizeof(rows) / sizeof(rows[0]); i++)
+        CHECK_INT(preview_token_min(&rows[i].front, rows[i].local), rows[i].want);
+}
+
+TEST(local_hosts_are_told_apart)
+{
+    static const struct {
+        const char *host;
+        bool local;
+    } rows[] = {
+        {"8080-a-b.localhost", true},
+        {"8080-a-b.x.LocalHost.:80", true},
+        {"8080-a-b.localhost.com", false},
+        {"8080-a-b.xlocalhost", false},
+        {"8080-a-b", false},
+    };
+
+    for (size_t i = 0; i < sizeof(rows) / sizeof(rows[0]); i++) {
+        struct preview p;
+
+        CHECK_INT(preview_parse(rows[i].host, &p), 0);
+        CHECK_INT(p.local, rows[i].local);
+    }
 }
 
 TEST(tokens_are_compared_in_constant_time)

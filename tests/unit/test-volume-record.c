@@ -130,7 +130,7 @@ static const struct { enum launch_verb verb; int with; const char *message; } wh
     {LAUNCH_VOLUME_MAKE,   META, "no volume"},
     {LAUNCH_VOLUME_WRITE,  NAME | META, ""},
     {LAUNCH_VOLUME_READ,   NAME, ""},
-    {LAUNCH_VOLUME_READ,   NAME | META, "a record, and nobody to keep it"},
+    {LAUNCH_VOLUME_READ,   NAME | META, "a record, and no owner to keep it for"},
     {LAUNCH_VOLUME_REMOVE, 0, "no volume"},
     {LAUNCH_VOLUME_LIST,   0, ""},
     {LAUNCH_VOLUME_LIST,   NAME, "a volume, and nothing to do with it"},

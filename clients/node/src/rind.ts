@@ -154,6 +154,14 @@ async function* watchEvents(body: ReadableStream<Uint8Array>): AsyncGenerator<Wa
   }
 }
 
+/** `lost`: so many records could not be written. */
+export type AuditEvent = api.AuditRecord | { id: number; lost: number };
+
+async function* auditEvents(body: ReadableStream<Uint8Array>): AsyncGenerator<AuditEvent> {
+  for await (const event of serverEvents(body))
+    if (event.event === 'audit') yield JSON.parse(event.data || '{}') as AuditEvent;
+}
+
 async function* daemonEvents(body: ReadableStream<Uint8Array>): AsyncGenerator<DaemonEvent> {
   for await (const event of serverEvents(body))
     yield { type: event.event, ...(JSON.parse(event.data || '{}') as object) } as DaemonEvent;
@@ -282,6 +290,13 @@ export class Rind {
     const { signal, ...query } = options;
     const reply = await this.reply({ method: 'GET', path: '/v1/events', query, signal, stream: true });
     return streamOf(daemonEvents(reply.body), reply.close);
+  }
+
+  /** The record of requests that change something, for root and the owner of the daemon. A stream without end. */
+  async getAudit(options: { since?: number } & CallOptions = {}): Promise<ReadableStream<AuditEvent>> {
+    const { signal, ...query } = options;
+    const reply = await this.reply({ method: 'GET', path: '/v1/audit', query, signal, stream: true });
+    return streamOf(auditEvents(reply.body), reply.close);
   }
 
   // ---- sandboxes ---------------------------------------------------------------------------------------------------

@@ -5,6 +5,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "api/audit.h"
 #include "api/docker/body.h"
 #include "api/docker/common.h"
 #include "api/docker/containers.h"
@@ -250,7 +251,7 @@ static int creating_add_endpoint(const struct creating *c, json_t *network, cons
     if (json_array_size(creating_aliases_of(c, name)) > 0)
         return err_set(
             err, -EINVAL,
-            "NetworkingConfig.EndpointsConfig: aliases are of networks that somebody has "
+            "NetworkingConfig.EndpointsConfig: aliases are of networks that a client has "
             "made");
     return 0;
 }
@@ -309,7 +310,7 @@ static int creating_add_links(const struct creating *c, json_t *network, struct 
     if (json_object_get(network, "name") == NULL) {
         json_decref(links);
         return err_set(err, -EOPNOTSUPP,
-                       "HostConfig.Links: only between members of a network that somebody has made "
+                       "HostConfig.Links: only between members of a network that a client has made "
                        "(docker network create): in the default one no container reaches another");
     }
     return json_object_set_new(network, "links", links) < 0 ? err_errno(err, -ENOMEM, "a request")
@@ -545,6 +546,7 @@ static void on_sandbox_created(void *data, int r, const struct err *err)
         return;
     }
     docker_id(c->id, id);
+    audit_add(c->req, "made", c->id);
     warnings = json_array();
     for (unsigned i = 0; i < c->body.warning_count; i++)
         (void)json_array_append_new(warnings, json_string(c->body.warnings[i]));

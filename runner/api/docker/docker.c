@@ -5,6 +5,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "api/audit.h"
 #include "api/common.h"
 #include "api/docker/common.h"
 #include "api/docker/docker-routes.h"
@@ -100,6 +101,7 @@ size_t docker_route_sets(struct native *native, struct route_set *sets)
             .context = native,
             .admit = docker_tables[count] == docker_ping_routes ? api_admit : docker_admit,
             .version_prefix = true,
+            .replied = audit_replied,
             .failure = docker_failure};
     sets[count] = (struct route_set){0};
     return count;

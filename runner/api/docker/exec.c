@@ -11,6 +11,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "api/audit.h"
 #include "api/docker/body.h"
 #include "api/docker/common.h"
 #include "api/docker/create-body.h"
@@ -285,10 +286,12 @@ void docker_post_exec(struct http_request *req)
 
     if (s == NULL)
         return;
-    if (record_make(req, s, &x, &err) < 0)
+    if (record_make(req, s, &x, &err) < 0) {
         reply_error(req, &err);
-    else
-        reply_json(req, 201, json_pack("{s:s}", "Id", x->id));
+        return;
+    }
+    audit_add(req, "made", x->id);
+    reply_json(req, 201, json_pack("{s:s}", "Id", x->id));
 }
 
 /* ---- inspect, resize ---- */

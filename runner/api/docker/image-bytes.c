@@ -95,6 +95,7 @@ static void on_load_done(void *data, int r, const struct err *err)
         free(l);
         return;
     }
+    l->req->error = r;
     if (r < 0)
         said = loading_send_line(
             l, json_pack("{s:{s:s}, s:s}", "errorDetail", "message", err->msg, "error", err->msg));

@@ -11,6 +11,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "api/audit.h"
 #include "api/docker/body.h"
 #include "api/docker/common.h"
 #include "api/docker/create-body.h"
@@ -382,6 +383,7 @@ static int network_create_from_body(struct http_request *req, struct err *err)
     if (r < 0)
         return r;
     docker_network_id(network_name(made), id);
+    audit_add(req, "made", network_name(made));
     reply_json(req, 201, json_pack("{s:s, s:s}", "Id", id, "Warning", ""));
     return 0;
 }
@@ -408,10 +410,11 @@ static int network_find_removable(struct http_request *req, struct network_entry
         return err_set(err, -EPERM, "%s is a pre-defined network and cannot be removed", name);
     *ret = network_find(api_supervisor(req), name);
     if (*ret == NULL)
-        return err_set(err, -EPERM,
-                       "network %s was made by nobody: it goes with the last container that names "
-                       "it",
-                       name);
+        return err_set(
+            err, -EPERM,
+            "network %s was made by no client: it goes with the last container that names "
+            "it",
+            name);
     return 0;
 }
 

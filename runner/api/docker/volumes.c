@@ -8,6 +8,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "api/audit.h"
 #include "api/docker/body.h"
 #include "api/docker/common.h"
 #include "api/docker/create-body.h"
@@ -204,10 +205,12 @@ static void on_volume_created(void *data, int r, struct volume_entry *v, const s
 {
     struct http_request *req = data;
 
-    if (r < 0)
+    if (r < 0) {
         reply_error(req, err);
-    else
-        reply_json(req, 201, docker_volume(v));
+        return;
+    }
+    audit_add(req, "made", volume_name(v));
+    reply_json(req, 201, docker_volume(v));
 }
 
 /* Like in Docker, a volume without a name is labelled as anonymous, and so pruned by default. */

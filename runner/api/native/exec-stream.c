@@ -366,7 +366,8 @@ static int main_check_attach(struct sandbox *s, struct err *err)
         return err_set(err, -EBUSY, "sandbox %s is %s", sandbox_name(s),
                        sandbox_state_name(sandbox_get_state(s)));
     if (exec_is_attached(sandbox_main(s)))
-        return err_set(err, -EBUSY, "sandbox %s: somebody is attached already", sandbox_name(s));
+        return err_set(err, -EBUSY, "sandbox %s: another client is attached already",
+                       sandbox_name(s));
     return 0;
 }
 

@@ -69,6 +69,7 @@ static void on_load_done(void *data, int r, const struct err *err)
     struct http_request *req = data;
 
     req->data = NULL;
+    req->error = r;
     if (r < 0)
         load_write_line(req, reply_encode_error(err));
     else

@@ -8,6 +8,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "api/audit.h"
 #include "api/common.h"
 #include "api/native/changes.h"
 #include "base/auto.h"
@@ -223,6 +224,10 @@ static void post_tag(struct http_request *req)
     if (!api_may_load(req))
         return;
     r = json_body(req, tag_fields, &body, &err);
+    if (r == 0) {
+        audit_add(req, "name", body.name);
+        audit_add(req, "newName", body.to);
+    }
     if (r == 0)
         r = images_tag(native_images(req), IMAGE_VIEW(req), body.name, body.to, on_image_tagged,
                        req, &err);

@@ -18,6 +18,7 @@
 
 #include "http/route.h"
 
+struct audit_log;
 struct client_policy;
 struct err;
 struct images;
@@ -51,10 +52,13 @@ struct native {
     unsigned watchers;            /* readers of events, logs and directories: maxWatchers */
     struct doctor_reader *doctor; /* owned by system.c */
     struct rights *rights;        /* owned; api/rights-table.h; NULL: only the owner is served */
+    struct audit_log *audit;      /* owned; set by native_open_audit; NULL = none is kept */
     struct docker *docker;        /* owned by docker_init and docker_done; NULL = no façade */
 };
 
 int native_init(struct native *n, const struct native_config *config);
+/* Opens the audit record in dir_fd (borrowed), unless limits.auditBytes is 0. Blocks on disk. */
+int native_open_audit(struct native *n, int dir_fd, struct err *err);
 /* Looks up the right that each route of both APIs needs. -EINVAL: one has no row. */
 int native_bind_rights(struct native *n, const struct route_set *sets, struct err *err);
 /* Called after the server was closed, before the loop is. */
@@ -73,6 +77,7 @@ extern const struct route native_volume_routes[];   /* volumes.c */
 extern const struct route native_network_routes[];  /* networks.c */
 extern const struct route native_file_routes[];     /* files.c and file-*.c */
 extern const struct route native_event_routes[];    /* events.c */
+extern const struct route native_audit_routes[];    /* audit.c */
 extern const struct route native_exec_routes[];     /* exec.c */
 extern const struct route native_process_routes[];  /* process.c */
 extern const struct route native_exposure_routes[]; /* exposures.c */

@@ -7,6 +7,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "api/audit.h"
 #include "api/common.h"
 #include "base/auto.h"
 #include "base/err.h"
@@ -44,7 +45,7 @@ static struct network_entry *network_requested(struct http_request *req)
         return NULL;
     n = network_find_for(api_supervisor(req), &who, name);
     if (n == NULL)
-        reply_errorf(req, -ENOENT, "network '%.128s': nobody has made one of this name%s", name,
+        reply_errorf(req, -ENOENT, "network '%.128s': no client has made one of this name%s", name,
                      api_is_owner(req) && network_users(api_supervisor(req), name, NULL) > 0
                          ? "; it is there while sandboxes name it"
                          : "");
@@ -145,8 +146,10 @@ static int network_create_from_body(struct http_request *req, const struct netwo
         r = network_create(api_supervisor(req), &params, &who, &n, err);
     }
     json_strings_free(labels);
-    if (r == 0)
+    if (r == 0) {
+        audit_add(req, "made", network_name(n));
         reply_json(req, 201, encode_network(req, n));
+    }
     return r;
 }
 

@@ -5,6 +5,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "api/audit.h"
 #include "api/common.h"
 #include "api/lease.h"
 #include "api/native/images.h"
@@ -93,6 +94,7 @@ static void on_sandbox_created(void *data, int r, const struct err *err)
         return;
     }
     (void)snprintf(location, sizeof(location), "/v1/sandboxes/%s", call->id);
+    audit_add(call->req, "made", call->id);
     http_reply(call->req, 201, headers, "application/json", text, strlen(text));
     api_call_free(call);
 }

@@ -8,6 +8,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "api/audit.h"
 #include "api/common.h"
 #include "api/native/volumes.h"
 #include "base/auto.h"
@@ -193,6 +194,7 @@ static void on_volume_created(void *data, int r, struct volume_entry *v, const s
         return;
     }
     (void)snprintf(location, sizeof(location), "/v1/volumes/%s", volume_name(v));
+    audit_add(call->req, "made", volume_name(v));
     http_reply(call->req, 201, headers, "application/json", text, strlen(text));
     api_call_free(call);
 }
