@@ -17,9 +17,10 @@
 #include "json/parse.h"
 
 struct network_args {
-    struct remote remote; /* first */
-    json_t *labels;       /* owned; an object, or NULL */
-    json_t *aliases;      /* owned; an array, or NULL */
+    struct remote remote;                      /* first */
+    json_t *labels;                            /* owned; an object, or NULL */
+    json_t *aliases;                           /* owned; an array, or NULL */
+    const char *subnet, *gateway, *range, *ip; /* borrowed, or NULL */
     bool internal, quiet;
 };
 
@@ -62,6 +63,26 @@ static const struct opt network_options[] = {
      .set = opt_flag,
      .off = offsetof(struct network_args, internal),
      .help = "create: its members cannot have the internet beside it"},
+    {.name = "subnet",
+     .arg = "CIDR",
+     .set = opt_text,
+     .off = offsetof(struct network_args, subnet),
+     .help = "create: its members have addresses of this subnet, such as 172.28.0.0/16"},
+    {.name = "gateway",
+     .arg = "ADDRESS",
+     .set = opt_text,
+     .off = offsetof(struct network_args, gateway),
+     .help = "create: the address in the subnet that is none of a member; by default the first"},
+    {.name = "ip-range",
+     .arg = "CIDR",
+     .set = opt_text,
+     .off = offsetof(struct network_args, range),
+     .help = "create: the part of the subnet that addresses are chosen from"},
+    {.name = "ip",
+     .arg = "ADDRESS",
+     .set = opt_text,
+     .off = offsetof(struct network_args, ip),
+     .help = "connect: the address that the sandbox gets in the subnet"},
     {.name = "quiet",
      .letter = 'q',
      .set = opt_flag,
@@ -74,6 +95,12 @@ static const struct opt_group groups[] = {
 
 /* ---- create, ls ---- */
 
+static void put_text(json_t *body, const char *key, const char *text)
+{
+    if (text != NULL)
+        (void)json_object_set_new(body, key, json_string(text));
+}
+
 static int create_network(void *data, struct client *c, char **names, struct err *err)
 {
     struct network_args *args = data;
@@ -85,6 +112,9 @@ static int create_network(void *data, struct client *c, char **names, struct err
         return err_set(err, -EINVAL, "network '%.64s': is not UTF-8", names[0]);
     if (args->labels != NULL)
         (void)json_object_set(body, "labels", args->labels);
+    put_text(body, "subnet", args->subnet);
+    put_text(body, "gateway", args->gateway);
+    put_text(body, "ipRange", args->range);
     r = client_json(c, "POST", "/v1/networks", body, &made, err);
     if (r < 0)
         return r;
@@ -157,6 +187,7 @@ static int network_move(struct network_args *args, struct client *c, const char 
     }
     if (args->aliases != NULL)
         (void)json_object_set(body, "aliases", args->aliases);
+    put_text(body, "address", args->ip);
     return client_json(c, "POST", target.data, body, NULL, err);
 }
 
@@ -199,6 +230,7 @@ static const char *const details[] = {
 
 static const struct example examples[] = {
     {"rind network create --internal back", "one whose members have no internet"},
+    {"rind network create --subnet 172.28.0.0/16 lan", "one whose members have addresses of it"},
     {"rind network connect --alias db back box", "box is in it from now on, also as db"},
     {0},
 };

@@ -56,6 +56,7 @@ SPEC_HANDLER(spec_set_disk);
 SPEC_HANDLER(spec_add_ulimit);
 SPEC_HANDLER(spec_set_network);
 SPEC_HANDLER(spec_add_net_alias);
+SPEC_HANDLER(spec_set_ip);
 SPEC_HANDLER(spec_add_allow_net);
 SPEC_HANDLER(spec_add_deny_net);
 SPEC_HANDLER(spec_add_host_port);
@@ -259,6 +260,8 @@ const struct opt isolation_options[] = {
       .flags = OPT_REPEAT | OPT_HIDDEN },
     { .name = "network-alias", .arg = "NAME", .set = on_spec_add_net_alias, .flags = OPT_REPEAT,
       .help = "Another name by which the members of its network find it" },
+    { .name = "ip", .arg = "ADDRESS", .set = on_spec_set_ip,
+      .help = "Its address in its network, which has been made with a subnet" },
     { .name = "net-alias", .arg = "NAME", .set = on_spec_add_net_alias,
       .flags = OPT_REPEAT | OPT_HIDDEN },
     { .name = "allow-net", .arg = "CIDR[:PORT][/PROTO]", .set = on_spec_add_allow_net,

@@ -695,6 +695,8 @@ int launcher_start(struct launcher *l, const struct launch_request *q, struct la
     cgroup_done_starting(st.s->cgroup);
     launcher_add(l, st.s);
     network_tell_all(l, st.s->net);
+    if (strcmp(st.s->net_owner, st.s->id) == 0)
+        network_lan_tell(l, st.s->net);
     *ret = (struct launch_result){.pidfd = pidfd,
                                   .control = st.ends.control,
                                   .pid = st.s->pid,

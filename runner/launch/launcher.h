@@ -251,7 +251,7 @@ struct launch_reply {
     unsigned long oom_kills;
     uint64_t memory_bytes, memory_peak_bytes, cpu_usec, pids; /* LAUNCH_STATS */
     struct launch_disk disk;                                  /* LAUNCH_STATS */
-    struct net_place net;                                     /* LAUNCH_START, LAUNCH_REATTACH */
+    struct net_place net;                                     /* also LAUNCH_NETWORKS */
     char net_owner[LAUNCH_ID_MAX + 1];                        /* LAUNCH_START, LAUNCH_REATTACH */
     char message[480];                                        /* NUL-terminated */
 };

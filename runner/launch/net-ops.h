@@ -55,6 +55,11 @@ struct launch_net_ops {
      * the host's name servers. pidfd: a process in it. Returns 1 if box has changed.
      * -ENOTRECOVERABLE as add. */
     int (*follow)(void *data, struct net_setup *setup, int pidfd, struct err *err);
+    /* Gives a network its addresses in networks with a subnet instead of those that it has, and the
+     * table of their members. ns_fd: its namespace, or a pidfd of a process in it.
+     * -ENOTRECOVERABLE as add. */
+    int (*lan)(void *data, const struct net_setup *setup, const struct net_lan_peer *peers,
+               size_t count, enum net_lan_step step, int ns_fd, struct err *err);
     /* Installs, replaces or removes the namespace's egress table; box is NULL if it has no link. */
     int (*egress)(void *data, const struct net_setup *setup, int ns_fd, enum egress_table table,
                   struct err *err);

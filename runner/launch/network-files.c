@@ -64,6 +64,7 @@ static bool hosts_add_member(struct buf *b, const struct launch_sandbox *s,
                              const struct net_setup *reader)
 {
     auto_buf struct buf names = BUF_INIT(ETC_TEXT_MAX);
+    const struct net_addr address = net_setup_address(s->net, reader);
     char text[NET_ADDR_TEXT_MAX];
 
     if (s->net->slot == reader->slot)
@@ -75,7 +76,7 @@ static bool hosts_add_member(struct buf *b, const struct launch_sandbox *s,
             names_add(&names, s->more_aliases[i]);
     if (s->net->slot != reader->slot)
         names_add(&names, s->hostname);
-    net_addr_format(&s->net->sandbox4, text);
+    net_addr_format(&address, text);
     return names.len == 0 || buf_printf(b, "%s%.*s\n", text, (int)names.len, names.data) >= 0;
 }
 
@@ -233,6 +234,7 @@ void network_reopen_hosts(struct launcher *l, struct launch_sandbox *s)
 {
     if (!network_is_grouped(s))
         return;
+    network_lan_renew(l, s); /* members may have left since */
     sandbox_find_hosts(s);
     if (s->hosts_fd >= 0)
         network_tell_all(l, s->net);

@@ -38,17 +38,21 @@ struct net_record {
 };
 
 /* Launchers before those with several networks wrote the record without net_setup's members from
- * more_count on, and without more_aliases. Later ones had numbers of 32 bits. */
+ * more_count on, and without more_aliases. Later ones had numbers of 32 bits; then none had `lan`.
+ */
 enum {
     SETUP_V1 = offsetof(struct net_setup, more_count),
     SETUP_V2 = offsetof(struct net_setup, group),
+    SETUP_V3 = offsetof(struct net_setup, lan),
     SETUP_AT = offsetof(struct net_record, setup),
     ALIASES_AT = offsetof(struct net_record, aliases),
     RECORD_V1 = SETUP_AT + SETUP_V1 + LAUNCH_ALIASES_MAX + 1,
     RECORD_V2 = SETUP_AT + SETUP_V2 + (NET_MORE_MAX + 1) * (LAUNCH_ALIASES_MAX + 1),
+    RECORD_V3 = SETUP_AT + SETUP_V3 + (NET_MORE_MAX + 1) * (LAUNCH_ALIASES_MAX + 1),
 };
-_Static_assert(SETUP_V2 == 3672, "likewise");
+_Static_assert(SETUP_V2 == 3672 && SETUP_V3 == 3736, "likewise");
 _Static_assert(SETUP_AT == 1448 && SETUP_V1 == 3640, "the setup in a record is a file format");
+_Static_assert(SETUP_V3 % _Alignof(struct net_record) == 0, "the third struct had no padding");
 
 /* Returns the slot of the sandbox's own network. */
 static uint32_t sandbox_slot(const struct launch_sandbox *s)
@@ -91,6 +95,18 @@ static int record_save(const struct launch_sandbox *s, struct err *err)
     return r < 0 ? err_errno(err, r, "network: the sandbox's record") : 0;
 }
 
+/* Returns the size of the setup in an earlier launcher's record of n bytes; 0: it is none. */
+static size_t setup_size_of(size_t n)
+{
+    static const size_t sizes[][2] = {
+        {RECORD_V1, SETUP_V1}, {RECORD_V2, SETUP_V2}, {RECORD_V3, SETUP_V3}};
+
+    for (size_t i = 0; i < sizeof(sizes) / sizeof(sizes[0]); i++)
+        if (n == sizes[i][0])
+            return sizes[i][1];
+    return 0;
+}
+
 /* Fits the record of an earlier launcher, whose setup has this many bytes, and which has n bytes
  * in all. Its sandbox keeps the numbers that its rules on the host have. */
 static void record_convert(struct net_record *rec, size_t setup, size_t n)
@@ -99,6 +115,8 @@ static void record_convert(struct net_record *rec, size_t setup, size_t n)
 
     (void)memmove(bytes + ALIASES_AT, bytes + SETUP_AT + setup, n - SETUP_AT - setup);
     (void)memset(bytes + SETUP_AT + setup, 0, sizeof(rec->setup) - setup);
+    if (setup == SETUP_V3)
+        return;
     rec->setup.group = rec->setup.group_v1;
     for (size_t i = 0; i < NET_MORE_MAX; i++)
         rec->setup.more[i] = rec->setup.more_v1[i];
@@ -108,15 +126,19 @@ static void record_convert(struct net_record *rec, size_t setup, size_t n)
 static bool record_load(int dir_fd, struct net_record *ret)
 {
     auto_close int fd = openat(dir_fd, net_file, O_RDONLY | O_NOFOLLOW | O_CLOEXEC);
+    size_t setup;
     ssize_t n;
 
     (void)memset(ret, 0, sizeof(*ret));
     n = fd >= 0 ? read(fd, ret, sizeof(*ret)) : -1;
-    if ((n != (ssize_t)sizeof(*ret) && n != (ssize_t)RECORD_V1 && n != (ssize_t)RECORD_V2) ||
-        ret->magic != NET_MAGIC || ret->size != (uint32_t)n)
+    if (n < 0 || ret->magic != NET_MAGIC || ret->size != (uint32_t)n)
         return false;
-    if (n != (ssize_t)sizeof(*ret))
-        record_convert(ret, n == (ssize_t)RECORD_V1 ? SETUP_V1 : SETUP_V2, (size_t)n);
+    if (n != (ssize_t)sizeof(*ret)) {
+        setup = setup_size_of((size_t)n);
+        if (setup == 0)
+            return false;
+        record_convert(ret, setup, (size_t)n);
+    }
     if (ret->setup.more_count > NET_MORE_MAX)
         return false;
     for (size_t i = 0; i < NET_MORE_MAX; i++)
@@ -484,13 +506,16 @@ static int network_box_of(struct launcher *l, struct launch_sandbox *s,
     return r;
 }
 
-static int network_make_link(struct launcher *l, struct launch_sandbox *s, struct err *err)
+static int network_make_link(struct launcher *l, struct launch_sandbox *s,
+                             const struct launch_request *q, struct err *err)
 {
     auto_close int ns = FD_NONE;
     char path[64];
     int r;
 
     r = l->net->prepare(l->net->data, s->net, err);
+    if (r == 0)
+        r = network_lans_choose(l, s->net, NULL, q, err);
     if (r == 0)
         r = record_save(s, err); /* before making the network: a sweep then knows about it */
     if (r < 0)
@@ -501,6 +526,8 @@ static int network_make_link(struct launcher *l, struct launch_sandbox *s, struc
     if (ns < 0)
         return err_errno(err, -errno, "network: the sandbox's namespace");
     r = l->net->add(l->net->data, s->net, ns, err);
+    if (r == 0 && network_lan_concerns(s->net, NULL))
+        r = network_lan_set(l, s->net, NET_LAN_FRESH, ns, err);
     return r == 0 ? record_save(s, err) : r;
 }
 
@@ -522,7 +549,7 @@ int network_make(struct launcher *l, struct launch_sandbox *s, const struct laun
     if (l->net == NULL)
         return err_set(err, -EOPNOTSUPP, "network: this launcher makes none");
     r = network_box_of(l, s, q, err);
-    return r < 0 ? r : network_make_link(l, s, err);
+    return r < 0 ? r : network_make_link(l, s, q, err);
 }
 
 /* ---- leaving ---- */
@@ -548,6 +575,7 @@ static int network_forget(struct launcher *l, const char *owner, struct err *err
 
 int network_leave(struct launcher *l, struct launch_sandbox *s, struct err *err)
 {
+    bool lives_on;
     int r = 0;
 
     if (s->net_owner[0] == '\0')
@@ -555,10 +583,13 @@ int network_leave(struct launcher *l, struct launch_sandbox *s, struct err *err)
     if (strcmp(s->net_owner, s->id) != 0 && s->dir_fd >= 0)
         (void)unlinkat(s->dir_fd, net_file, 0);
     network_survivor_drop(l, s->id);
-    if (network_peer(l, s) == NULL && network_survivor(l, s) == NULL)
+    lives_on = network_peer(l, s) != NULL || network_survivor(l, s) != NULL;
+    if (!lives_on)
         r = network_forget(l, s->net_owner, err);
     s->net_owner[0] = '\0';
     network_tell_all(l, s->net);
+    if (!lives_on)
+        network_lan_tell(l, s->net);
     return r;
 }
 
@@ -568,6 +599,7 @@ struct net_place network_place(const struct launch_sandbox *s)
 
     if (s->net == NULL)
         return p;
+    (void)memcpy(p.lan, s->net->lan, sizeof(p.lan));
     p.gateway4 = s->net->gateway4;
     p.sandbox4 = s->net->sandbox4;
     if (s->net->route6) {
@@ -623,6 +655,7 @@ static void network_follow_one(struct launcher *l, struct launch_sandbox *first)
         (void)record_save(s, NULL);
         network_rewrite_resolv(s);
     }
+    network_lan_renew(l, first); /* its name servers have their addresses, whatever members have */
 }
 
 static void network_follow_all(struct launcher *l)
@@ -639,10 +672,7 @@ static void network_follow_all(struct launcher *l)
     }
 }
 
-/* Collects every live network once. The list is a fixed array: an allocation could fail, and then
- * no rules would be restored. */
-static size_t network_live_boxes(const struct launcher *l,
-                                 const struct net_setup *ret[IDRANGE_COUNT])
+size_t network_live_setups(const struct launcher *l, const struct net_setup *ret[IDRANGE_COUNT])
 {
     size_t count = 0;
 
@@ -666,7 +696,7 @@ void launcher_watched(struct launcher *l)
     if (l->net == NULL || l->net->restore == NULL)
         return;
     /* core/ reports errors */
-    r = l->net->restore(l->net->data, setups, network_live_boxes(l, setups), NULL);
+    r = l->net->restore(l->net->data, setups, network_live_setups(l, setups), NULL);
     if (r < 0)
         return;
     if ((r & NET_OPS_TURNED) != 0 && l->net_turned >= 0)
@@ -787,6 +817,19 @@ static int network_check_change(const struct launch_sandbox *s, const struct lau
     return 0;
 }
 
+/* A former launcher may have ended between its record and what is inside. So that is put in order
+ * even where neither setup has subnets; it cannot be in a network that the sandbox administers. */
+static int network_change_inside(const struct launcher *l, const struct launch_sandbox *s,
+                                 const struct net_setup *was, struct err *err)
+{
+    int r;
+
+    if (s->net->admin)
+        return 0;
+    r = network_lan_set(l, s->net, NET_LAN_OWN, s->pidfd, err);
+    return network_lan_concerns(s->net, was) ? r : 0;
+}
+
 int network_change(struct launcher *l, const struct launch_request *q, struct err *err)
 {
     struct launch_sandbox *s = launcher_find(l, q->id);
@@ -797,6 +840,8 @@ int network_change(struct launcher *l, const struct launch_request *q, struct er
         return r;
     was = want = *s->net;
     r = setup_set_groups(l, &want, q, err);
+    if (r == 0)
+        r = network_lans_choose(l, &want, &was, q, err);
     if (r < 0)
         return r;
     if ((q->net_flags & LAUNCH_NET_SAME) == 0)
@@ -806,14 +851,20 @@ int network_change(struct launcher *l, const struct launch_request *q, struct er
         return r;
     r = sandbox_set_aliases(s, q);
     r = r < 0 ? err_errno(err, r, "network") : network_share_change(l, s, err);
+    if (r == 0)
+        r = network_change_inside(l, s, &was, err);
     if (r < 0) {
         /* A later launcher would go by the old record. */
-        if (l->net->change(l->net->data, s->net, &was, NULL) == 0)
+        if (l->net->change(l->net->data, s->net, &was, NULL) == 0) {
             (void)network_share_change(l, s, NULL);
+            (void)network_change_inside(l, s, &want, NULL);
+        }
         return r;
     }
     network_rewrite_files(l, s->net->slot);
     network_tell_all(l, &was);
     network_tell_all(l, s->net);
+    network_lan_tell(l, &was);
+    network_lan_tell(l, s->net);
     return 0;
 }

@@ -12,6 +12,7 @@
 #include <stdbool.h>
 
 #include "base/buf.h"
+#include "launch/idrange.h"
 #include "policy/net-setup.h"
 
 struct err;
@@ -73,6 +74,26 @@ void network_rewrite_resolv(const struct launch_sandbox *s);
 /* Call it when members of the named networks of this setup (NULL: none) have changed: rewrites the
  * hosts file of every member. If they do not fit, this is logged once. */
 void network_tell_all(struct launcher *l, const struct net_setup *setup);
+/* ---- networks with a subnet (network-lan.c) ---- */
+
+/* Chooses setup's addresses in its networks, as q asks for. was: what it had, or NULL; an address
+ * stays if it can. -EADDRINUSE: another member has the one that is asked for; -ENOSPC, -E2BIG. */
+int network_lans_choose(struct launcher *l, struct net_setup *setup, const struct net_setup *was,
+                        const struct launch_request *q, struct err *err);
+/* True if a change of `was` (NULL: of nothing) to setup needs network_lan_set. */
+bool network_lan_concerns(const struct net_setup *setup, const struct net_setup *was);
+/* Sets addresses and table inside. ns_fd: the namespace, or a pidfd of a process in it. */
+int network_lan_set(const struct launcher *l, const struct net_setup *setup, enum net_lan_step step,
+                    int ns_fd, struct err *err);
+/* Renews the table of a sandbox, of the members that live now; an error is logged. */
+void network_lan_renew(const struct launcher *l, const struct launch_sandbox *s);
+/* Renews the tables of the other members of setup's networks (NULL: none). */
+void network_lan_tell(const struct launcher *l, const struct net_setup *setup);
+
+/* Collects every live network once, those of survivors too. Returns their number. The list is a
+ * fixed array: an allocation could fail, and then no rules would be restored. */
+size_t network_live_setups(const struct launcher *l, const struct net_setup *ret[IDRANGE_COUNT]);
+
 /* True if the sandbox is in a named network. */
 bool network_is_grouped(const struct launch_sandbox *s);
 

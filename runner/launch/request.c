@@ -481,6 +481,22 @@ static int dec_net_more(const struct request_record *r, struct launch_request *q
     return 0;
 }
 
+static int dec_net_lan(const struct request_record *r, struct launch_request *q)
+{
+    struct net_lan_ask a;
+
+    if (r->len != sizeof(a))
+        return -EPROTO;
+    (void)memcpy(&a, r->data, sizeof(a));
+    if (q->net_lan_count == NET_GROUPS_MAX)
+        return -E2BIG;
+    if (!net_lan_ask_ok(&a) ||
+        (q->net_lan_count > 0 && a.index <= q->net_lans[q->net_lan_count - 1].index))
+        return -EINVAL;
+    q->net_lans[q->net_lan_count++] = a;
+    return 0;
+}
+
 static int dec_net_host(const struct request_record *r, struct launch_request *q)
 {
     struct launch_host h = {.name = ""};
@@ -629,6 +645,7 @@ static const struct {
     [TAG_CPUSET_CPUS]  = {"cpuset_cpus",  dec_cpuset_cpus,  false},
     [TAG_CPUSET_MEMS]  = {"cpuset_mems",  dec_cpuset_mems,  false},
     [TAG_SYSCTL]       = {"sysctl",       dec_sysctl,       true},
+    [TAG_NET_LAN]      = {"net_lan",      dec_net_lan,      true},
     [TAG_OOM_SCORE]    = {"oom_score",    dec_oom_score,    false},
 };
 /* clang-format on */
@@ -762,6 +779,9 @@ static int check_networks(const struct launch_request *q, struct err *err)
         return err_set(err, -EINVAL, "request: a named network, and no link");
     if ((q->net_aliases != NULL || q->net_more_count > 0) && q->net_name == NULL)
         return err_set(err, -EINVAL, "request: names, and no network to have them in");
+    if (q->net_lan_count > 0 &&
+        (q->net_name == NULL || q->net_lans[q->net_lan_count - 1].index > q->net_more_count))
+        return err_set(err, -EINVAL, "request: a subnet, and no network that has it");
     for (size_t i = 0; i < q->net_more_count; i++) {
         bool twice = strcmp(q->net_more[i].name, q->net_name) == 0;
 

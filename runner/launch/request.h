@@ -27,7 +27,7 @@ struct err;
 
 enum {
     LAUNCH_MAGIC = 0x4c444e52, /* "RNDL" */
-    LAUNCH_VERSION = 1,
+    LAUNCH_VERSION = 2,
     LAUNCH_SIZE_MAX = 512 << 10, /* bytes of one request, which is sent as a sealed memfd */
     LAUNCH_ID_MAX = 63,
     LAUNCH_ALIASES_MAX = 511, /* bytes of all names beside the host name */
@@ -175,6 +175,7 @@ enum launch_tag {
     TAG_CPUSET_MEMS, /* string: memory nodes */
     TAG_OOM_SCORE,   /* u64, 0 to 1000: oom_score_adj of its processes */
     TAG_SYSCTL,      /* string: NAME=VALUE (policy/sysctl.h) */
+    TAG_NET_LAN,     /* struct net_lan_ask: the subnet of one of its named networks */
     TAG_MAX
 };
 
@@ -325,6 +326,8 @@ struct launch_request {
     const char *net_join, *net_name, *net_aliases;
     struct launch_net net_more[NET_MORE_MAX];
     size_t net_more_count;
+    struct net_lan_ask net_lans[NET_GROUPS_MAX]; /* by index, none twice */
+    size_t net_lan_count;
     struct launch_host hosts[LAUNCH_HOSTS_MAX];
     size_t host_count;
     const char *volume_name; /* NULL = not given */

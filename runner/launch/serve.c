@@ -407,8 +407,13 @@ static int do_closed(struct launcher *l, const struct launch_request *q, struct 
 static int do_networks(struct launcher *l, const struct launch_request *q, struct serve_answer *a,
                        struct err *err)
 {
-    (void)a;
-    return network_change(l, q, err);
+    const struct launch_sandbox *s;
+    int r = network_change(l, q, err);
+
+    s = r == 0 ? launcher_find(l, q->id) : NULL;
+    if (s != NULL)
+        a->reply.net = network_place(s);
+    return r;
 }
 
 static int do_names(struct launcher *l, const struct launch_request *q, struct serve_answer *a,

@@ -28,6 +28,12 @@ struct link_config {
 int link_add(int sock, int inside, int ns_fd, const struct link_config *c, int *ret_index,
              struct err *err);
 
+/* Brings the IPv4 addresses of the link in line with setup's networks, and the default route,
+ * inside (inside: a socket of the sandbox's namespace). With addresses in subnets the one that rind
+ * has given moves to the loopback device: programs that look for their address on the link find
+ * those that members know. In its own file, link-lan.c. */
+int link_set_lans(int inside, const struct net_setup *setup, struct err *err);
+
 /* For a slot after its sandbox has ended. link_lingers returns true if its link still exists;
  * link_erase removes it, which takes some 20 ms. Both open their own sockets. A missing link is no
  * error. */

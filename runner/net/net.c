@@ -21,6 +21,7 @@
 #include "net/egress.h"
 #include "net/forward.h"
 #include "net/frames.h"
+#include "net/lan.h"
 #include "net/legacy.h"
 #include "net/link.h"
 #include "net/net-internal.h"
@@ -490,6 +491,36 @@ int net_change(struct net *n, struct net_setup *setup, const struct net_setup *w
         return err_wrap(err, r, "network: the rules of its networks");
     *setup = *want;
     return 0;
+}
+
+static int net_set_link_lans(const struct net_setup *setup, int ns_fd, struct err *err)
+{
+    auto_close int route = inside_socket(ns_fd, NETLINK_ROUTE, err);
+
+    return route < 0 ? route : link_set_lans(route, setup, err);
+}
+
+int net_lan_set(const struct net_setup *setup, const struct net_lan_peer *peers, size_t count,
+                enum net_lan_step step, int ns_fd, struct err *err)
+{
+    const struct lan_view view = {.setup = setup, .peers = peers, .count = count};
+    auto_close int nft = FD_NONE, dump = FD_NONE;
+    int r = 0;
+
+    /* Without its addresses a packet that the table translates has no socket, and the other way
+     * round it would leave with a source that the host drops: either order is safe. */
+    if (step != NET_LAN_PEERS)
+        r = net_set_link_lans(setup, ns_fd, err);
+    if (r < 0)
+        return r;
+    nft = inside_socket(ns_fd, NETLINK_NETFILTER, err);
+    if (nft < 0)
+        return nft;
+    r = lan_make(nft, &view, err);
+    if (r < 0 || step == NET_LAN_FRESH)
+        return r;
+    dump = inside_socket(ns_fd, NETLINK_NETFILTER, err);
+    return dump < 0 ? dump : lan_flows_renew(dump, nft, &view, err);
 }
 
 /* ---- egress ---- */

@@ -97,6 +97,12 @@ const char *net_closed(const struct net *n, uint32_t slot);
  * changed. A failed part is unchanged; -ENOTRECOVERABLE as net_add. */
 int net_follow(struct net *n, struct net_setup *setup, int ns_fd, struct err *err);
 
+/* Gives the sandbox its addresses in networks with a subnet, and the table that translates them
+ * (net/lan.h), inside alone; takes away what it had before. ns_fd: its namespace, or a pidfd of a
+ * process in it. -EOPNOTSUPP: the kernel cannot; -ENOTRECOVERABLE as net_add. */
+int net_lan_set(const struct net_setup *setup, const struct net_lan_peer *peers, size_t count,
+                enum net_lan_step step, int ns_fd, struct err *err);
+
 /* Installs, replaces or removes the egress table (net/egress.h) in the namespace ns_fd. box: its
  * link's, or NULL when it has none. -ENOTRECOVERABLE as net_add. */
 int net_egress(struct net *n, const struct net_setup *setup, int ns_fd, enum egress_table table,

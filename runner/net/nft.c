@@ -149,6 +149,16 @@ void nft_add_set(struct nft *n, const struct nft_set *s, uint32_t id)
     nft_put_set(n, s, id, NLM_F_EXCL);
 }
 
+void nft_add_map(struct nft *n, const char *name, uint32_t type, uint32_t len, uint32_t id)
+{
+    const struct nft_set set = {.name = name, .key_type = type, .key_len = len};
+
+    nft_put_set(n, &set, id, NLM_F_EXCL);
+    nl_put_be32(&n->req, NFTA_SET_FLAGS, NFT_SET_MAP); /* the last one counts */
+    nl_put_be32(&n->req, NFTA_SET_DATA_TYPE, type);
+    nl_put_be32(&n->req, NFTA_SET_DATA_LEN, len);
+}
+
 void nft_have_set(struct nft *n, const struct nft_set *s, uint32_t id)
 {
     nft_put_set(n, s, id, 0);
@@ -221,7 +231,7 @@ static void expr_put_lookup(struct nlreq *q, const struct nft_expr *x)
     if (x->kind == X_LOOKUP)
         nl_put_be32(q, NFTA_LOOKUP_FLAGS, x->op);
     else
-        nl_put_be32(q, NFTA_LOOKUP_DREG, NFT_REG_VERDICT);
+        nl_put_be32(q, NFTA_LOOKUP_DREG, x->kind == X_MAP ? x->reg : NFT_REG_VERDICT);
 }
 
 static void expr_put_ct(struct nlreq *q, const struct nft_expr *x)
@@ -256,6 +266,19 @@ static void expr_put_port(struct nlreq *q, const struct nft_expr *x)
 
     nl_put_be32(q, NFTA_IMMEDIATE_DREG, x->reg);
     nft_put_data(q, NFTA_IMMEDIATE_DATA, be, sizeof(be));
+}
+
+static void expr_put_addr(struct nlreq *q, const struct nft_expr *x)
+{
+    nl_put_be32(q, NFTA_IMMEDIATE_DREG, x->reg);
+    nft_put_data(q, NFTA_IMMEDIATE_DATA, x->data, x->len);
+}
+
+static void expr_put_nat4(struct nlreq *q, const struct nft_expr *x)
+{
+    nl_put_be32(q, NFTA_NAT_TYPE, x->key);
+    nl_put_be32(q, NFTA_NAT_FAMILY, NFPROTO_IPV4);
+    nl_put_be32(q, NFTA_NAT_REG_ADDR_MIN, x->reg);
 }
 
 static void expr_put_redir(struct nlreq *q, const struct nft_expr *x)
@@ -320,12 +343,15 @@ static const struct {
     [X_CMP] = {"cmp", expr_put_cmp},
     [X_LOOKUP] = {"lookup", expr_put_lookup},
     [X_VMAP] = {"lookup", expr_put_lookup},
+    [X_MAP] = {"lookup", expr_put_lookup},
     [X_CT] = {"ct", expr_put_ct},
     [X_CT_ORIG] = {"ct", expr_put_ct},
     [X_MASQ] = {"masq", expr_put_masq},
     [X_VERDICT] = {"immediate", expr_put_verdict},
     [X_REJECT] = {"reject", expr_put_reject},
     [X_PORT] = {"immediate", expr_put_port},
+    [X_ADDR] = {"immediate", expr_put_addr},
+    [X_NAT4] = {"nat", expr_put_nat4},
     [X_REDIR] = {"redir", expr_put_redir},
     [X_LOG] = {"log", expr_put_log},
     [X_HASH] = {"hash", expr_put_hash},
@@ -425,6 +451,8 @@ static void nft_put_element(struct nlreq *q, const struct nft_element *e)
         nl_put_be32(q, NFTA_SET_ELEM_FLAGS, NFT_SET_ELEM_INTERVAL_END);
     if (e->jump != NULL)
         nft_put_verdict(q, NFTA_SET_ELEM_DATA, (uint32_t)NFT_JUMP, e->jump);
+    if (e->data_len > 0)
+        nft_put_data(q, NFTA_SET_ELEM_DATA, e->data, e->data_len);
     if (e->count_over > 0)
         element_put_count(q, e);
     else if (e->rate_over > 0 || e->daily)
@@ -450,6 +478,13 @@ void nft_add_elements(struct nft *n, const char *set, const struct nft_element *
     nft_add_sized(&n->req, n->family, NFT_MSG_NEWSETELEM, NLM_F_CREATE,
                   count > 1 ? ELEMENTS_BYTES : NLMSG_BYTES);
     nft_put_elements(n, set, e, count);
+}
+
+void nft_empty_set(struct nft *n, const char *set)
+{
+    nft_add_message(n, NFT_MSG_DELSETELEM, 0);
+    nl_put_string(&n->req, NFTA_SET_ELEM_LIST_TABLE, n->table);
+    nl_put_string(&n->req, NFTA_SET_ELEM_LIST_SET, set);
 }
 
 void nft_delete_element(struct nft *n, const char *set, const struct nft_element *e)

@@ -29,12 +29,15 @@ enum nft_kind {
     X_CMP,     /* op reg data[len] */
     X_LOOKUP,  /* reg in text; flags NFT_LOOKUP_F_INV */
     X_VMAP,    /* text[reg] is the verdict */
+    X_MAP,     /* text[reg] -> reg */
     X_CT,      /* key -> reg */
     X_CT_ORIG, /* key, in the original direction of the connection -> reg */
     X_VERDICT, /* key; to chain text */
     X_MASQ,
     X_REJECT, /* key = type, op = code */
     X_PORT,   /* port op -> reg, in network byte order */
+    X_ADDR,   /* the first len bytes of data -> reg */
+    X_NAT4,   /* key (NFT_NAT_SNAT, NFT_NAT_DNAT) to the IPv4 address in reg */
     X_REDIR,  /* redirects to this machine, to the port in reg */
     X_LOG,    /* sends the first len bytes, and text, to the listener of group key */
     X_HASH,   /* hash of len bytes at register op, modulo key -> reg */
@@ -75,6 +78,8 @@ struct nft_element {
     uint32_t key_len;
     bool end;         /* the end of an interval */
     const char *jump; /* in a verdict map: the chain */
+    uint8_t data[4];  /* in a map to data */
+    uint32_t data_len;
     /* Counters of the element (in a set with NFT_SET_EVAL); 0: none. A rule that looks it up
      * matches above count_over connections, or above rate_over per second after burst. */
     uint32_t count_over, rate_over, burst;
@@ -105,12 +110,16 @@ void nft_begin_chain(struct nft *n, const char *name);
 void nft_delete_chain(struct nft *n, const char *name);
 void nft_delete_set(struct nft *n, const char *name);
 void nft_add_set(struct nft *n, const struct nft_set *s, uint32_t id); /* fails with -EEXIST */
+/* Adds a map from values to values of the same type, which is for display by nft(8). */
+void nft_add_map(struct nft *n, const char *name, uint32_t type, uint32_t len, uint32_t id);
 /* Makes a set, or finds the one of this name and type. */
 void nft_have_set(struct nft *n, const struct nft_set *s, uint32_t id);
 void nft_add_rule(struct nft *n, const char *chain, const struct nft_expr *exprs);
 /* Adds a rule before the existing ones. */
 void nft_insert_rule(struct nft *n, const char *chain, const struct nft_expr *exprs);
 void nft_add_elements(struct nft *n, const char *set, const struct nft_element *e, size_t count);
+/* Removes all elements of a set. */
+void nft_empty_set(struct nft *n, const char *set);
 void nft_delete_element(struct nft *n, const char *set, const struct nft_element *e);
 
 /* Returns the generation of the ruleset in *ret. */

@@ -17,6 +17,7 @@
 #include "gateway/listener.h"
 #include "launch/request.h"
 #include "ports/gateway.h"
+#include "ports/networks.h"
 #include "sandbox/launcher-client.h"
 #include "sandbox/rights.h"
 #include "sandbox/sandbox-internal.h"
@@ -127,9 +128,18 @@ static bool names_by_name(struct sandbox *s, const char *name, struct dns_local 
             continue;
         found = true;
         if (ret->count < DNS_LOCAL_MAX)
-            ret->addresses[ret->count++] = p->net.place.sandbox4;
+            ret->addresses[ret->count++] = networks_address(p, s);
     }
     return found;
+}
+
+static bool member_has_address(const struct sandbox *p, const struct sandbox *reader,
+                               const struct net_addr *a)
+{
+    const struct net_addr known = networks_address(p, reader);
+
+    return memcmp(known.bytes, a->bytes, 4) == 0 ||
+           memcmp(p->net.place.sandbox4.bytes, a->bytes, 4) == 0;
 }
 
 /* The first name in a network of both is the member's own name, where that can be one. */
@@ -139,7 +149,7 @@ static bool names_by_address(const struct sandbox *s, const struct net_addr *a,
     const char *network;
 
     for (const struct sandbox *p = s->sup->sandboxes; p != NULL; p = p->all.next) {
-        if (!sandbox_is_member(p) || memcmp(p->net.place.sandbox4.bytes, a->bytes, 4) != 0)
+        if (!sandbox_is_member(p) || !member_has_address(p, s, a))
             continue;
         for (size_t i = 0; (network = spec_net(p->spec, i, NULL)) != NULL; i++) {
             auto_free char *names = NULL;
@@ -184,7 +194,7 @@ static bool names_of_links(struct sandbox *s, const char *name, struct dns_local
             const struct sandbox *other = sandbox_find_beside(s, target);
 
             if (other != NULL && sandbox_is_member(other) && shares_network(s, other))
-                ret->addresses[ret->count++] = other->net.place.sandbox4;
+                ret->addresses[ret->count++] = networks_address(other, s);
         }
         p += n + (p[n] == ' ');
     }

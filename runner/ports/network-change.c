@@ -15,6 +15,7 @@
 #include "base/buf.h"
 #include "base/err.h"
 #include "base/log.h"
+#include "launch/launcher.h"
 #include "launch/request.h"
 #include "ports/names.h"
 #include "ports/networks.h"
@@ -29,6 +30,7 @@
 /* The members of a spec that a change concerns. */
 struct spec_nets {
     char *name, *aliases, *links; /* owned, or NULL */
+    struct spec_lan lan;
     struct spec_net more[SPEC_NETS_MORE_MAX];
     size_t more_count;
     enum net_mode mode;
@@ -74,7 +76,9 @@ static int spec_nets_copy(struct spec_nets *ret, const struct spec *s)
         r = text_copy(&ret->more[i].name, s->more_nets[i].name);
         if (r == 0)
             r = text_copy(&ret->more[i].aliases, s->more_nets[i].aliases);
+        ret->more[i].lan = s->more_nets[i].lan;
     }
+    ret->lan = s->net_lan;
     ret->mode = s->network;
     return r;
 }
@@ -103,12 +107,14 @@ static void spec_nets_swap(struct spec *s, struct spec_nets *n)
     n->name = s->net_name;
     n->aliases = s->net_aliases;
     n->links = s->net_links;
+    n->lan = s->net_lan;
     n->more_count = s->more_net_count;
     (void)memcpy(n->more, s->more_nets, sizeof(n->more));
     n->mode = s->network;
     s->net_name = was.name;
     s->net_aliases = was.aliases;
     s->net_links = was.links;
+    s->net_lan = was.lan;
     s->more_net_count = was.more_count;
     (void)memcpy(s->more_nets, was.more, sizeof(s->more_nets));
     s->network = was.mode;
@@ -137,6 +143,8 @@ static int spec_change(struct sandbox *s, const struct network_change_params *p,
 
     if (r == 0 && p->add != NULL)
         r = spec_add_net(s->spec, p->add, p->aliases, err);
+    if (r == 0 && p->add != NULL && p->address != NULL)
+        r = spec_set_net_address(s->spec, p->add, p->address, err);
     for (size_t i = 0; r == 0 && spec_net(s->spec, i, NULL) != NULL; i++) {
         auto_free char *names = NULL;
 
@@ -238,8 +246,9 @@ static void on_change_reply(void *data, int r, const struct launch_reply *reply,
 {
     struct network_change *c = data;
 
-    (void)reply;
     (void)fds;
+    if (r == 0 && sandbox_has_link(c->s))
+        c->s->net.place = reply->net;
     if (r < 0 && !sandbox_has_link(c->s))
         r = 0; /* it has ended meanwhile: its next start counts by the spec */
     change_end(c, r, err);
@@ -253,7 +262,10 @@ static int change_send(struct network_change *c, struct err *err)
 
     if (policy == NULL)
         return err_set(err, -ENOENT, "network: no policy '%s'", c->s->spec->policy);
-    r = sandbox_networks_request(&b, c->s->id, c->s->spec, policy->policy, err);
+    r = networks_ask_subnets(c->s, err);
+    if (r == 0)
+        r = sandbox_networks_request(&b, c->s->id, c->s->spec, policy->policy, err);
+    networks_drop_subnets(c->s->spec);
     return r < 0 ? r : launcher_client_send(c->s->sup->launcher, &b, on_change_reply, c, err);
 }
 
@@ -330,8 +342,9 @@ static void on_networks_reopened(void *data, int r, const struct launch_reply *r
 {
     struct sandbox *s = data;
 
-    (void)reply;
     (void)fds;
+    if (r == 0 && sandbox_has_link(s))
+        s->net.place = reply->net;
     if (r < 0 && r != -ECANCELED && sandbox_has_link(s))
         log_warn("network", "id=%s may be in other networks than its spec says: %s", s->id,
                  err != NULL ? err->msg : strerror(-r));
@@ -345,8 +358,11 @@ int networks_reopen(struct sandbox *s, struct err *err)
 
     if (!sandbox_has_link(s) || s->spec->net_container != NULL)
         return 1;
+    r = networks_ask_subnets(s, err);
     /* Without a policy: its default may be another one now, which counts from the next start on. */
-    r = sandbox_networks_request(&b, s->id, s->spec, NULL, err);
+    if (r == 0)
+        r = sandbox_networks_request(&b, s->id, s->spec, NULL, err);
+    networks_drop_subnets(s->spec);
     if (r == 0)
         r = launcher_client_send_due(s->sup->launcher, &b, on_networks_reopened, s, err);
     if (r == 0)

@@ -29,6 +29,13 @@ static int ops_change(void *data, struct net_setup *setup, const struct net_setu
     return net_change(data, setup, want, err);
 }
 
+static int ops_lan(void *data, const struct net_setup *setup, const struct net_lan_peer *peers,
+                   size_t count, enum net_lan_step step, int ns_fd, struct err *err)
+{
+    (void)data;
+    return net_lan_set(setup, peers, count, step, ns_fd, err);
+}
+
 static int ops_forget(void *data, const struct net_setup *setup, struct err *err)
 {
     return net_remove(data, setup, err);
@@ -182,6 +189,7 @@ int network_open(struct network *n, const struct net_config *config, const char 
                                      .prepare = ops_prepare,
                                      .add = ops_add,
                                      .change = ops_change,
+                                     .lan = ops_lan,
                                      .remove = ops_forget,
                                      .lingers = link_lingers,
                                      .erase = link_erase,

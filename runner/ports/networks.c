@@ -13,6 +13,8 @@
 #include "base/log.h"
 #include "json/parse.h"
 #include "launch/volume.h"
+#include "net/pool.h"
+#include "policy/net-lan.h"
 #include "sandbox/events.h"
 #include "sandbox/rights.h"
 #include "sandbox/sandbox-internal.h"
@@ -28,6 +30,8 @@ struct network_entry {
     char name[SPEC_NETWORK_MAX + 1];
     struct volume_record record; /* creation time, creator, labels */
     bool internal;
+    struct net_lan_ask subnet; /* prefix 0: none */
+    json_t *kept;              /* owned: its auxiliary addresses, {name: address}; or NULL */
 };
 
 struct networks {
@@ -39,6 +43,7 @@ struct networks {
 static void entry_free(struct network_entry *e)
 {
     volume_record_done(&e->record);
+    json_decref(e->kept);
     free(e);
 }
 
@@ -50,7 +55,25 @@ static void networks_append(struct networks *n, struct network_entry *e)
     n->count++;
 }
 
-/* ---- files: {"internal": false, "record": {…}} ---- */
+/* ---- files: {"internal": …, "record": {…}, "subnet": …, "gateway": …, "ipRange": …, "kept": {…}}
+ */
+
+static int subnet_encode(json_t *root, const struct network_entry *e)
+{
+    const struct net_lan_ask *a = &e->subnet;
+    const struct net_addr gateway = net_lan_addr(a->gateway);
+    char subnet[NET_RULE_TEXT_MAX], range[NET_RULE_TEXT_MAX], text[NET_ADDR_TEXT_MAX];
+
+    net_lan_format(a->subnet, a->prefix, subnet);
+    net_lan_format(a->range, a->range_prefix, range);
+    net_addr_format(&gateway, text);
+    return json_object_set_new(root, "subnet", json_string(subnet)) < 0 ||
+                   json_object_set_new(root, "gateway", json_string(text)) < 0 ||
+                   json_object_set_new(root, "ipRange", json_string(range)) < 0 ||
+                   (e->kept != NULL && json_object_set(root, "kept", e->kept) < 0)
+               ? -ENOMEM
+               : 0;
+}
 
 static int network_save(const struct network_entry *e, struct err *err)
 {
@@ -63,15 +86,45 @@ static int network_save(const struct network_entry *e, struct err *err)
     if (r < 0)
         return r;
     root = json_pack("{s:b, s:O}", "internal", (int)e->internal, "record", record);
-    if (root == NULL)
+    if (root == NULL || (e->subnet.prefix != 0 && subnet_encode(root, e) < 0))
         return err_errno(err, -ENOMEM, "network");
     return store_save_network(e->networks->sup->store, e->name, root, err);
+}
+
+static int entry_keep(struct network_entry *e, json_t *kept, struct err *err)
+{
+    const char *name;
+    json_t *address;
+    int r = 0;
+
+    if (json_object_size(kept) == 0)
+        return 0;
+    json_object_foreach(kept, name, address) {
+        if (!json_is_string(address) || strlen(name) > SPEC_HOST_NAME_MAX)
+            return err_set(err, -EINVAL,
+                           "auxiliary addresses: must be addresses by names of at most %d bytes",
+                           SPEC_HOST_NAME_MAX);
+        r = net_lan_keep(&e->subnet, json_string_value(address), err);
+        if (r < 0)
+            return r;
+    }
+    e->kept = json_copy(kept);
+    return e->kept == NULL ? err_errno(err, -ENOMEM, "network") : 0;
 }
 
 static int network_decode(struct network_entry *e, const json_t *root, struct err *err)
 {
     auto_free char *text = json_dumps(json_object_get(root, "record"), JSON_COMPACT);
+    const char *subnet = json_string_value(json_object_get(root, "subnet"));
+    int r = 0;
 
+    if (subnet != NULL)
+        r = net_lan_parse(subnet, json_string_value(json_object_get(root, "gateway")),
+                          json_string_value(json_object_get(root, "ipRange")), &e->subnet, err);
+    if (r == 0 && subnet != NULL)
+        r = entry_keep(e, json_object_get(root, "kept"), err);
+    if (r < 0)
+        return r;
     if (text == NULL || !json_is_boolean(json_object_get(root, "internal")))
         return err_set(err, -EINVAL, "it is no record of a network");
     e->internal = json_is_true(json_object_get(root, "internal"));
@@ -87,7 +140,8 @@ static void on_network_stored(void *data, const char *name, json_t *root)
     if (e == NULL || root == NULL || network_decode(e, root, &err) < 0) {
         log_warn("network", "the record of %s: %s, ignoring", name,
                  err.code < 0 ? err.msg : "cannot be read");
-        free(e);
+        if (e != NULL)
+            entry_free(e);
         return;
     }
     (void)snprintf(e->name, sizeof(e->name), "%s", name);
@@ -167,6 +221,16 @@ bool network_is_own(const struct network_entry *n, const struct caller *who)
     return right_is_own(who, n->record.creator);
 }
 
+const struct net_lan_ask *network_subnet(const struct network_entry *n)
+{
+    return &n->subnet;
+}
+
+const json_t *network_kept(const struct network_entry *n)
+{
+    return n->kept;
+}
+
 bool network_may_use(const struct network_entry *n, const struct caller *who)
 {
     return right_to(who, n->record.creator, NULL) >= RIGHT_USE;
@@ -208,12 +272,51 @@ unsigned network_users(struct supervisor *sup, const char *name, unsigned *ret_l
     return all;
 }
 
+/* ---- subnets ---- */
+
+/* Other networks may have the same subnet, as the host knows nothing of either. What would be
+ * refused with the first member is refused here already, where the pool is a default one. */
+static int check_subnet(const struct net_lan_ask *a, struct err *err)
+{
+    struct net_rule pool;
+
+    for (const char *const *p = pool_defaults4; *p != NULL; p++)
+        if (pool_parse(*p, 4, &pool, NULL) == 0 &&
+            (net_same_prefix(a->gateway, pool.bytes, pool.prefix) ||
+             (a->range_prefix >= pool.prefix &&
+              net_same_prefix(a->range, pool.bytes, pool.prefix))))
+            return err_set(err, -EPERM,
+                           "invalid pool request: Pool overlaps with other one on this address "
+                           "space: %s is rind's own",
+                           *p);
+    return 0;
+}
+
+static int entry_set_subnet(struct network_entry *e, const struct network_params *params,
+                            struct err *err)
+{
+    int r;
+
+    if (params->subnet == NULL)
+        return params->gateway == NULL && params->range == NULL &&
+                       json_object_size(params->kept) == 0
+                   ? 0
+                   : err_set(err, -EINVAL,
+                             "network: a gateway, an ip-range and auxiliary addresses are of a "
+                             "subnet, and there is none");
+    r = net_lan_parse(params->subnet, params->gateway, params->range, &e->subnet, err);
+    if (r == 0)
+        r = entry_keep(e, params->kept, err);
+    return r < 0 ? r : check_subnet(&e->subnet, err);
+}
+
 int networks_check_spec(struct supervisor *sup, struct spec *spec, const struct caller *who,
                         struct err *err)
 {
     const struct network_entry *e, *internal = NULL;
     bool others = false;
     const char *name;
+    int r;
 
     for (size_t i = 0; (name = spec_net(spec, i, NULL)) != NULL; i++) {
         e = network_find(sup, name);
@@ -224,8 +327,10 @@ int networks_check_spec(struct supervisor *sup, struct spec *spec, const struct 
         else
             others = true;
     }
-    if (internal == NULL || others)
-        return 0;
+    r = networks_find_subnets(sup, spec, err);
+    networks_drop_subnets(spec);
+    if (r < 0 || internal == NULL || others)
+        return r;
     if (spec->network == NET_INTERNET)
         return err_set(err, -EINVAL, "network: '%s' is internal: its members have no internet",
                        internal->name);
@@ -263,16 +368,6 @@ static int check_room(const struct networks *n, const struct caller *who, struct
     return 0;
 }
 
-static bool spec_is_dockers(const struct spec *spec)
-{
-    const size_t n = sizeof(SPEC_LABEL_OWN) - 1;
-
-    for (char **l = spec->labels; l != NULL && *l != NULL; l++)
-        if (strncmp(*l, SPEC_LABEL_OWN, n) == 0 && (*l)[n] == '=')
-            return true;
-    return false;
-}
-
 /* False while sandboxes name the network: it would become its maker's, with them in it. A container
  * of the maker's own that waits for it, as Docker's clients may create one, is no obstacle. */
 static bool network_may_be_made(struct supervisor *sup, const char *name, const struct caller *who)
@@ -284,7 +379,7 @@ static bool network_may_be_made(struct supervisor *sup, const char *name, const 
         return false;
     for (const struct sandbox *s = sup->sandboxes; s != NULL; s = s->all.next)
         if (s->spec != NULL && spec_has_net(s->spec, name) &&
-            (!right_is_own(who, s->made.by) || !spec_is_dockers(s->spec)))
+            (!right_is_own(who, s->made.by) || !network_spec_is_dockers(s->spec)))
             return false;
     return true;
 }
@@ -317,7 +412,9 @@ int network_create(struct supervisor *sup, const struct network_params *params,
     e->internal = params->internal;
     e->record.created_ms = clock_wall_ms();
     e->record.creator = who->uid;
-    r = volume_record_labels(&e->record, params->labels, err);
+    r = entry_set_subnet(e, params, err);
+    if (r == 0)
+        r = volume_record_labels(&e->record, params->labels, err);
     if (r == 0)
         r = network_save(e, err);
     if (r < 0) {

@@ -4,6 +4,7 @@
 #include <errno.h>
 #include <netinet/in.h>
 #include <stdlib.h>
+#include <string.h>
 #include <sys/socket.h>
 #include <unistd.h>
 #include <uv.h>
@@ -22,26 +23,48 @@ struct port_connect {
     port_cb cb;                    /* NULL = cancelled */
     void *data;
     uint16_t port;
-    int family; /* 4, then 6 */
-    int fd;     /* owned while connecting */
+    unsigned step; /* STEP_* */
+    int fd;        /* owned while connecting */
     uv_timer_t deadline;
     uv_poll_t poll;
     bool polling;
     unsigned handles;
 };
 
+/* Where a server may listen, one after the other: on loopback, or at one of its sandbox's addresses
+ * in networks with a subnet. */
+enum { STEP_LOOPBACK4, STEP_LOOPBACK6, STEP_NETWORKS, STEPS_MAX = STEP_NETWORKS + NET_GROUPS_MAX };
+
+static int step_family(unsigned step)
+{
+    return step == STEP_LOOPBACK6 ? 6 : 4;
+}
+
+/* Returns the step behind this one; STEPS_MAX: none. */
+static unsigned step_next(const struct sandbox *s, unsigned step)
+{
+    do
+        step++;
+    while (step >= STEP_NETWORKS && step < STEPS_MAX &&
+           s->net.place.lan[step - STEP_NETWORKS].prefix == 0);
+    return step;
+}
+
 /* ---- one socket ---- */
 
-static int connect_loopback(int fd, int family, uint16_t port)
+static int connect_step(const struct sandbox *s, int fd, unsigned step, uint16_t port)
 {
-    const struct sockaddr_in v4 = {.sin_family = AF_INET,
-                                   .sin_port = htons(port),
-                                   .sin_addr = {.s_addr = htonl(INADDR_LOOPBACK)}};
+    const int family = step_family(step);
+    struct sockaddr_in v4 = {.sin_family = AF_INET,
+                             .sin_port = htons(port),
+                             .sin_addr = {.s_addr = htonl(INADDR_LOOPBACK)}};
     const struct sockaddr_in6 v6 = {
         .sin6_family = AF_INET6, .sin6_port = htons(port), .sin6_addr = IN6ADDR_LOOPBACK_INIT};
     const struct sockaddr *to = family == 6 ? (const struct sockaddr *)(const void *)&v6
                                             : (const struct sockaddr *)(const void *)&v4;
 
+    if (step >= STEP_NETWORKS)
+        (void)memcpy(&v4.sin_addr, s->net.place.lan[step - STEP_NETWORKS].address, 4);
     return connect(fd, to, family == 6 ? sizeof(v6) : sizeof(v4)) == 0 ? 0 : -errno;
 }
 
@@ -50,14 +73,14 @@ static int connect_loopback(int fd, int family, uint16_t port)
  * lock. A second call returns the result and saves a poll handle. -EINPROGRESS: the listener's
  * queue is full.
  */
-static int connect_now(int fd, int family, uint16_t port)
+static int connect_now(const struct sandbox *s, int fd, unsigned step, uint16_t port)
 {
     int r;
 
     relay_tune_local(fd);
-    r = connect_loopback(fd, family, port);
+    r = connect_step(s, fd, step, port);
     if (r == -EINPROGRESS)
-        r = connect_loopback(fd, family, port);
+        r = connect_step(s, fd, step, port);
     return r == -EALREADY ? -EINPROGRESS : r;
 }
 
@@ -125,17 +148,18 @@ static void port_connect_fail(struct port_connect *c, int r)
 
 static void on_net_socket(struct net_socket_wait *w, int fd, const struct err *err);
 
-/* No listener at 127.0.0.1: tries ::1. */
-static void on_loopback_refused(struct port_connect *c, int r)
+/* No listener at this address: tries the next one. */
+static void on_step_refused(struct port_connect *c, int r)
 {
     struct err err = ERR_NONE;
 
-    if (c->family == 6) {
+    c->step = step_next(c->sandbox, c->step);
+    if (c->step == STEPS_MAX) {
         port_connect_fail(c, port_map_errno(r));
         return;
     }
-    c->family = 6;
-    r = net_socket_wait(c->sandbox, 6, NET_SOCKET_PLAIN, &c->socket, on_net_socket, &err);
+    r = net_socket_wait(c->sandbox, step_family(c->step), NET_SOCKET_PLAIN, &c->socket,
+                        on_net_socket, &err);
     if (r < 0)
         port_connect_finish(c, r, FD_NONE, &err);
 }
@@ -149,7 +173,7 @@ static void on_poll_closed(uv_handle_t *h)
     if (c->cb == NULL)
         port_connect_unref(c);
     else
-        on_loopback_refused(c, -ECONNREFUSED);
+        on_step_refused(c, -ECONNREFUSED);
 }
 
 static void on_socket_writable(uv_poll_t *h, int status, int events)
@@ -169,10 +193,10 @@ static void on_socket_writable(uv_poll_t *h, int status, int events)
         return;
     }
     (void)close(fd);
-    if (c->family == 6)
+    if (step_next(c->sandbox, c->step) == STEPS_MAX)
         port_connect_fail(c, -error);
     else
-        uv_close((uv_handle_t *)h, on_poll_closed); /* c->poll is reused for the second address */
+        uv_close((uv_handle_t *)h, on_poll_closed); /* c->poll is reused for the next address */
 }
 
 /* Waits for the result of the connect on c->fd. */
@@ -194,7 +218,7 @@ static void on_net_socket(struct net_socket_wait *w, int fd, const struct err *e
     int r;
 
     if (fd == -EAFNOSUPPORT) {
-        on_loopback_refused(c, fd);
+        on_step_refused(c, fd);
         return;
     }
     if (fd < 0) {
@@ -202,7 +226,7 @@ static void on_net_socket(struct net_socket_wait *w, int fd, const struct err *e
         return;
     }
     c->fd = fd;
-    r = connect_now(fd, c->family, c->port);
+    r = connect_now(c->sandbox, fd, c->step, c->port);
     if (r == 0) {
         port_connect_finish(c, 0, take_fd(&c->fd), NULL);
     } else if (r == -EINPROGRESS) {
@@ -211,7 +235,7 @@ static void on_net_socket(struct net_socket_wait *w, int fd, const struct err *e
             port_connect_fail(c, r);
     } else {
         (void)close(take_fd(&c->fd));
-        on_loopback_refused(c, r);
+        on_step_refused(c, r);
     }
 }
 
@@ -239,7 +263,8 @@ static int connect_later(struct sandbox *s, const struct port_connect *what,
     (void)uv_timer_init(supervisor_loop(s->sup), &c->deadline); /* cannot fail */
     c->deadline.data = c;
     if (c->fd < 0)
-        r = net_socket_wait(s, c->family, NET_SOCKET_PLAIN, &c->socket, on_net_socket, err);
+        r = net_socket_wait(s, step_family(c->step), NET_SOCKET_PLAIN, &c->socket, on_net_socket,
+                            err);
     else if ((r = watch_socket(c)) < 0)
         (void)err_errno(err, r, "port %u", c->port);
     if (r < 0) {
@@ -260,11 +285,11 @@ int port_connect(struct sandbox *s, uint16_t port, port_cb cb, void *data,
     if (s->channel == NULL)
         return err_set(err, -EBUSY, "sandbox %s does not run", sandbox_name(s));
     *ret_fd = FD_NONE;
-    for (c.family = 4; c.family <= 6; c.family += 2) {
-        c.fd = net_socket_take(s, c.family, NET_SOCKET_PLAIN);
+    for (c.step = 0; c.step < STEPS_MAX; c.step = step_next(s, c.step)) {
+        c.fd = net_socket_take(s, step_family(c.step), NET_SOCKET_PLAIN);
         if (c.fd < 0)
             return connect_later(s, &c, ret, err);
-        r = connect_now(c.fd, c.family, port);
+        r = connect_now(s, c.fd, c.step, port);
         if (r == -EINPROGRESS)
             return connect_later(s, &c, ret, err);
         if (r == 0) {

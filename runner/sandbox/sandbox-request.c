@@ -190,6 +190,7 @@ int sandbox_net_names(const char *id, const struct spec *spec, size_t i, char **
 static int put_network_names(struct buf *b, const char *id, const struct spec *spec,
                              struct err *err)
 {
+    const struct spec_lan *lan;
     const char *name;
 
     for (size_t i = 0; (name = spec_net(spec, i, NULL)) != NULL; i++) {
@@ -198,6 +199,13 @@ static int put_network_names(struct buf *b, const char *id, const struct spec *s
 
         if (r < 0)
             return r;
+        lan = spec_net_lan(spec, i);
+        if (lan != NULL && lan->subnet.prefix != 0) {
+            struct net_lan_ask ask = lan->subnet;
+
+            ask.index = (uint8_t)i;
+            launch_put(b, TAG_NET_LAN, 0, &ask, sizeof(ask));
+        }
         if (i > 0) {
             launch_put_net(
                 b, &(struct launch_net){.name = name, .aliases = names != NULL ? names : ""});

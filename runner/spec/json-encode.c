@@ -287,6 +287,14 @@ static json_t *encode_words(const char *text)
     return array;
 }
 
+static json_t *encode_net_address(const struct net_addr *a)
+{
+    char text[NET_ADDR_TEXT_MAX];
+
+    net_addr_format(a, text);
+    return json_string(text);
+}
+
 static json_t *encode_more_nets(const struct spec *s)
 {
     json_t *array = json_array(), *net;
@@ -297,6 +305,8 @@ static json_t *encode_more_nets(const struct spec *s)
         net = json_pack("{s:s}", "name", n->name);
         if (net != NULL && n->aliases != NULL)
             (void)json_object_set_new(net, "aliases", encode_words(n->aliases));
+        if (net != NULL && n->lan.address.family != 0)
+            (void)json_object_set_new(net, "address", encode_net_address(&n->lan.address));
         append_element(&array, net);
     }
     return array;
@@ -320,6 +330,8 @@ static void put_network(struct out *o, const struct spec *s)
     put_string(&n, "name", s->net_name);
     if (s->net_aliases != NULL)
         put_value(&n, "aliases", encode_words(s->net_aliases));
+    if (s->net_lan.address.family != 0)
+        put_value(&n, "address", encode_net_address(&s->net_lan.address));
     if (s->more_net_count > 0)
         put_value(&n, "more", encode_more_nets(s));
     if (s->net_links != NULL)

@@ -673,11 +673,26 @@ static int d_net_name(json_t *value, const struct jfield *field, void *dst,
     return network_word(value, dst, "", path, err);
 }
 
-/* An element of network.more: {"name": …, "aliases": […]}. */
+static int d_net_address(json_t *value, const struct jfield *field, void *dst,
+                         const struct jpath *path, struct err *err)
+{
+    struct spec_decoding *d = dst;
+    struct err why = ERR_NONE;
+    int r;
+
+    (void)field;
+    if (!json_is_string(value))
+        return type_error(err, path, "a string");
+    r = spec_set_ip(d->spec, json_string_value(value), &why);
+    return r < 0 ? parser_error(err, r, path, &why) : 0;
+}
+
+/* An element of network.more: {"name": …, "aliases": […], "address": …}. */
 static int d_one_more(json_t *value, struct spec_decoding *d, const struct jpath *path,
                       struct err *err)
 {
     const json_t *name = json_object_get(value, "name"), *list = json_object_get(value, "aliases");
+    const json_t *address = json_object_get(value, "address");
     const char *aliases[SPEC_ALIASES_MAX + 2] = {NULL};
     const json_t *element;
     struct err why = ERR_NONE;
@@ -686,8 +701,9 @@ static int d_one_more(json_t *value, struct spec_decoding *d, const struct jpath
 
     if (!json_is_object(value) || !json_is_string(name) ||
         (list != NULL && !json_is_null(list) && !json_is_array(list)) ||
-        json_object_size(value) != 1U + (list != NULL))
-        return type_error(err, path, "an object with name and aliases");
+        (address != NULL && !json_is_null(address) && !json_is_string(address)) ||
+        json_object_size(value) != 1U + (list != NULL) + (address != NULL))
+        return type_error(err, path, "an object with name, aliases and address");
     json_array_foreach(list, i, element) {
         if (!json_is_string(element))
             return type_error(err, path, "an object whose aliases are strings");
@@ -695,6 +711,9 @@ static int d_one_more(json_t *value, struct spec_decoding *d, const struct jpath
             aliases[i] = json_string_value(element);
     }
     r = spec_add_net(d->spec, json_string_value(name), aliases, &why);
+    if (r == 0 && json_is_string(address))
+        r = spec_set_net_address(d->spec, json_string_value(name), json_string_value(address),
+                                 &why);
     return r < 0 ? parser_error(err, r, path, &why) : 0;
 }
 
@@ -726,6 +745,7 @@ static const struct jfield network_fields[] = {
     {.name = "container", .decode = d_net_container, .nullable = true},
     {.name = "name",      .decode = d_net_name,      .nullable = true},
     {.name = "aliases",   .decode = d_list,          .nullable = true},
+    {.name = "address",   .decode = d_net_address,   .nullable = true},
     {.name = "more",      .decode = d_more_nets,     .nullable = true},
     {.name = "links",     .decode = d_list,          .nullable = true},
     {.name = "allow",     .decode = d_list,          .nullable = true},

@@ -287,6 +287,52 @@ const char *spec_net(const struct spec *s, size_t i, const char **ret_aliases)
     return name;
 }
 
+const struct spec_lan *spec_net_lan(const struct spec *s, size_t i)
+{
+    if (spec_net(s, i, NULL) == NULL)
+        return NULL;
+    return i == 0 ? &s->net_lan : &s->more_nets[i - 1].lan;
+}
+
+const struct net_addr *spec_net_address(const struct spec *s, const char *name)
+{
+    const struct spec_lan *lan;
+
+    for (size_t i = 0; (lan = spec_net_lan(s, i)) != NULL; i++)
+        if (strcmp(spec_net(s, i, NULL), name) == 0)
+            return lan->address.family != 0 ? &lan->address : NULL;
+    return NULL;
+}
+
+int spec_set_ip(struct spec *s, const char *text, struct err *err)
+{
+    struct net_addr a;
+
+    if (net_addr_parse(text, &a) < 0 || a.family != 4)
+        return err_set(err, -EINVAL, "ip \"%.*s\": must be an IPv4 address", QUOTE_MAX, text);
+    s->net_lan.address = a;
+    return 0;
+}
+
+int spec_set_net_address(struct spec *s, const char *name, const char *text, struct err *err)
+{
+    struct net_addr a;
+
+    if (net_addr_parse(text, &a) < 0 || a.family != 4)
+        return err_set(err, -EINVAL, "network \"%.*s\": \"%.*s\" must be an IPv4 address",
+                       QUOTE_MAX, name, QUOTE_MAX, text);
+    if (s->net_name != NULL && strcmp(s->net_name, name) == 0) {
+        s->net_lan.address = a;
+        return 0;
+    }
+    for (size_t i = 0; i < s->more_net_count; i++)
+        if (strcmp(s->more_nets[i].name, name) == 0) {
+            s->more_nets[i].lan.address = a;
+            return 0;
+        }
+    return err_set(err, -ENOENT, "network \"%.*s\": it is not there", QUOTE_MAX, name);
+}
+
 bool spec_has_net(const struct spec *s, const char *name)
 {
     const char *own;
@@ -321,6 +367,7 @@ int spec_add_net(struct spec *s, const char *name, const char *const *aliases, s
         free(s->net_aliases);
         s->net_name = n.name;
         s->net_aliases = n.aliases;
+        s->net_lan = n.lan;
     } else {
         s->more_nets[s->more_net_count++] = n;
     }
@@ -335,6 +382,7 @@ int spec_drop_net(struct spec *s, const char *name, struct err *err)
         free(s->net_name);
         free(s->net_aliases);
         s->net_name = s->net_aliases = NULL;
+        s->net_lan = s->more_nets[0].lan;
         if (s->more_net_count == 0)
             return 0;
         s->net_name = take(s->more_nets[0].name); /* the next one is the first now */
@@ -390,6 +438,10 @@ int spec_validate_network(const struct spec *s, struct err *err)
         return err_set(err, -EINVAL, "network.links: only in a network that has a name");
     if ((s->net_aliases != NULL || s->more_net_count > 0) && s->net_name == NULL)
         return err_set(err, -EINVAL, "network.aliases: only in a network that has a name");
+    if (s->net_lan.address.family != 0 && s->net_name == NULL)
+        return err_set(err, -EINVAL,
+                       "network.address: user specified IP address is supported on user defined "
+                       "networks only");
     if (s->net_container == NULL)
         return 0;
     if (s->egress != NULL)

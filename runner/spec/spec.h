@@ -10,6 +10,7 @@
 #include <stdint.h>
 
 #include "base/address.h"
+#include "policy/net-lan.h"
 #include "policy/policy.h"
 #include "spec/share.h"
 
@@ -92,10 +93,17 @@ struct health_check {
     int64_t retries;                                                     /* LIMIT_UNSET = not set */
 };
 
+/* A sandbox's place in a named network with a subnet. */
+struct spec_lan {
+    struct net_addr address;   /* asked for; family 0 = any */
+    struct net_lan_ask subnet; /* of the network when the sandbox was started last; not stored */
+};
+
 /* A named network. */
 struct spec_net {
     char *name;    /* owned */
     char *aliases; /* owned; additional names there, separated by spaces; or NULL */
+    struct spec_lan lan;
 };
 
 /* What a sandbox asks of the host's resources beside its limits. LIMIT_UNSET, NULL = not asked. */
@@ -145,6 +153,7 @@ struct spec {
     char *net_container; /* owned; name or id of the sandbox to share a net namespace with; NULL */
     char *net_name;      /* owned; the named network to join, or NULL */
     char *net_aliases;   /* owned; additional names there, separated by spaces; or NULL */
+    struct spec_lan net_lan;
     struct spec_net more_nets[SPEC_NETS_MORE_MAX]; /* named networks beside net_name */
     size_t more_net_count;
     char *net_links; /* owned; "NAME:ALIAS", separated by spaces: other names that it knows members
@@ -277,6 +286,14 @@ int spec_add_net_alias(struct spec *s, const char *text, struct err *err);
 void spec_net_done(struct spec_net *n);
 const char *spec_net(const struct spec *s, size_t i, const char **ret_aliases);
 bool spec_has_net(const struct spec *s, const char *name);
+/* The place in network number i, as of spec_net; NULL: there are fewer. Borrowed. */
+const struct spec_lan *spec_net_lan(const struct spec *s, size_t i);
+/* The address asked for in a network; NULL: none, or it is not in it. */
+const struct net_addr *spec_net_address(const struct spec *s, const char *name);
+/* Asks for an address ("172.28.0.10") in a network. -ENOENT: it is not in it; -EINVAL. */
+int spec_set_net_address(struct spec *s, const char *name, const char *text, struct err *err);
+/* Likewise in the first one, which may still be unnamed. */
+int spec_set_ip(struct spec *s, const char *text, struct err *err);
 /* Adds a named network. -EEXIST: it is there; -E2BIG. aliases: NULL-terminated; or NULL. */
 int spec_add_net(struct spec *s, const char *name, const char *const *aliases, struct err *err);
 /* Takes a named network away. -ENOENT. */

@@ -224,6 +224,24 @@ def a_network_with_addresses(t):
 
 
 @scenario
+def a_service_with_an_address_is_made_anew(t):
+    text = (f"version: '2.4'\nservices:\n  web:\n{WEB}    environment: {{X: '1'}}\n    networks: {{n: {{ipv4_address: 10.78.0.9}}}}\n  a:\n{SLEEPER}    networks: [n]\n"
+            "networks:\n  n: {ipam: {config: [{subnet: 10.78.0.0/24, gateway: 10.78.0.254, aux_addresses: {nas: 10.78.0.1}}]}}\n")
+    project(t, text)
+    up(t)
+    net = json.loads(t.api("GET", "/networks/p_n")[1])
+    t.equal(net["IPAM"]["Config"], [{"Subnet": "10.78.0.0/24", "Gateway": "10.78.0.254", "AuxiliaryAddresses": {"nas": "10.78.0.1"}}])
+    before, address = seen(t, "web")["Id"], seen(t, "web")["NetworkSettings"]["Networks"]["p_n"]["IPAddress"]
+    t.equal(address, "10.78.0.9")
+    if t.two:  # 1.29 makes no service anew: a_change_recreates
+        project(t, text.replace("'1'", "'2'"))
+        up(t)
+        t.check(seen(t, "web")["Id"] != before, "made anew")
+    t.until(lambda: t.run("exec", "-T", "a", "wget", "-q", "-O", "-", "http://10.78.0.9/")[1].strip() == "page", "at the same address")
+    t.both("down", seconds=120)
+
+
+@scenario
 def links_and_network_of_a_service(t):
     project(t, f"version: '2.4'\nservices:\n  web:\n{WEB}  a:\n{SLEEPER}    links: ['web:site']\n  side:\n{SLEEPER}    network_mode: 'service:web'\n")
     up(t)

@@ -39,7 +39,7 @@ static const char *const tag_names[TAG_MAX] = {
     TAG_NAME(TAG_NET_MORE),
     TAG_NAME(TAG_COUNT), TAG_NAME(TAG_NET_ALIASES), TAG_NAME(TAG_TMPFS_ROOT),
     TAG_NAME(TAG_SWAP), TAG_NAME(TAG_RESERVATION), TAG_NAME(TAG_SHARES), TAG_NAME(TAG_CPUSET_CPUS),
-    TAG_NAME(TAG_CPUSET_MEMS), TAG_NAME(TAG_OOM_SCORE), TAG_NAME(TAG_SYSCTL),
+    TAG_NAME(TAG_CPUSET_MEMS), TAG_NAME(TAG_OOM_SCORE), TAG_NAME(TAG_SYSCTL), TAG_NAME(TAG_NET_LAN),
 };
 /* clang-format on */
 
@@ -214,6 +214,13 @@ static void check_starts(struct golden *g)
 /* Records of a start that came later. */
 static void check_start_resources(struct golden *g)
 {
+    const struct net_lan_ask ask = {.prefix = 16,
+                                    .range_prefix = 24,
+                                    .fixed = 1,
+                                    .subnet = {172, 28},
+                                    .range = {172, 28, 5},
+                                    .gateway = {172, 28, 0, 1},
+                                    .address = {172, 28, 0, 10}};
     auto_buf struct buf b = BUF_INIT(LAUNCH_SIZE_MAX), c = BUF_INIT(LAUNCH_SIZE_MAX),
                         d = BUF_INIT(LAUNCH_SIZE_MAX);
     struct launch_request q, own;
@@ -250,10 +257,14 @@ static void check_start_resources(struct golden *g)
     launch_put_string(&d, TAG_HOSTNAME, "d");
     launch_put_string(&d, TAG_ROOT_DIR, "/srv/root");
     launch_put_string(&d, TAG_SYSCTL, "net.core.somaxconn=1024");
+    launch_put_number(&d, TAG_NET, LAUNCH_NET_LINK);
+    launch_put_string(&d, TAG_NET_NAME, "lan");
+    launch_put(&d, TAG_NET_LAN, 0, &ask, sizeof(ask));
     launch_put(&d, TAG_FILTER, 0, filter, sizeof(filter));
     CHECK_INT(launch_end(&d), 0);
     check_request(g, "start-sysctls", &d, &own);
     CHECK_INT(own.sysctl_count, 1);
+    CHECK(own.net_lan_count == 1 && memcmp(&own.net_lans[0], &ask, sizeof(ask)) == 0);
     CHECK_STR(own.sysctls[0], "net.core.somaxconn=1024");
     CHECK(q.swap == LAUNCH_SWAP_UNLIMITED && q.reservation == 32 << 20 && q.shares == 512);
     CHECK(q.oom_score == 1000 && q.memory == 64 << 20 && q.cpu == -1);
@@ -621,6 +632,7 @@ static const struct golden_part reply_parts[] = {
     {17, "net: box4"},
     {17, "net: gateway6"},
     {17, "net: box6"},
+    {96, "net: lan, eight times prefix, reserved, address, gateway"},
     {64, "net_owner"},
     {480, "message"},
 };
@@ -645,6 +657,8 @@ TEST(reply)
     reply.disk = (struct launch_disk){7, 8, 9, 10, 11, 12};
     reply.net.gateway4 = (struct net_addr){.bytes = {10, 0, 0, 1}, .family = 4};
     reply.net.sandbox6 = (struct net_addr){.bytes = {0xfd}, .family = 6};
+    reply.net.lan[1] =
+        (struct net_lan){.prefix = 16, .address = {172, 28, 0, 10}, .gateway = {172, 28, 0, 1}};
     (void)snprintf(reply.net_owner, sizeof(reply.net_owner), "a-1");
     (void)snprintf(reply.message, sizeof(reply.message), "no such sandbox");
     bytes = golden_check(g, "all", GOLDEN_PARTS(reply_parts), &reply, sizeof(reply));
@@ -656,6 +670,7 @@ TEST(reply)
     CHECK(got.memory_peak_bytes == 4 && got.cpu_usec == 5 && got.pids == 6);
     CHECK(got.disk.limit == 7 && got.disk.allocated == 8 && got.disk.inodes_used == 12);
     CHECK(got.net.gateway4.family == 4 && got.net.sandbox6.bytes[0] == 0xfd);
+    CHECK(got.net.lan[1].prefix == 16 && got.net.lan[1].address[3] == 10);
     CHECK_STR(got.net_owner, "a-1");
     CHECK_STR(got.message, "no such sandbox");
     golden_close(g);

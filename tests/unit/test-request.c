@@ -359,8 +359,8 @@ TEST(a_bad_header_is_refused)
         const char *text;
     } rows[] = {
         {offsetof(struct launch_wire, magic), 0, -EPROTO, "request: wrong magic"},
-        {offsetof(struct launch_wire, version), 2, -EPROTO,
-         "request: version 2, this launcher speaks 1"},
+        {offsetof(struct launch_wire, version), 3, -EPROTO,
+         "request: version 3, this launcher speaks 2"},
         {offsetof(struct launch_wire, verb), 0, -EPROTO, "request: unknown verb 0"},
         {offsetof(struct launch_wire, verb), LAUNCH_VERB_MAX, -EPROTO, NULL},
         {offsetof(struct launch_wire, verb) + 1, 1, -EPROTO, NULL},

@@ -19,6 +19,7 @@
 #include "image/reference.h"
 #include "policy/net-setup.h"
 #include "policy/tables.h"
+#include "ports/networks.h"
 #include "ports/publish.h"
 #include "sandbox/sandbox.h"
 #include "spec/signals.h"
@@ -295,16 +296,26 @@ static json_t *encode_aliases(const struct sandbox *s, const struct spec *spec, 
 static json_t *encode_endpoint(const char *network, size_t i, const struct sandbox *s,
                                const struct net_place *net)
 {
-    char id[DOCKER_ID_LEN + 1];
+    const struct net_lan *lan = net != NULL ? networks_lan(s, network) : NULL;
+    const struct net_addr *asked = spec_net_address(sandbox_spec(s), network);
+    char id[DOCKER_ID_LEN + 1], asked_text[NET_ADDR_TEXT_MAX];
     char ip[NET_ADDR_TEXT_MAX], gateway[NET_ADDR_TEXT_MAX];
+    struct net_addr own, router;
 
-    address_text(net != NULL ? &net->sandbox4 : NULL, ip);
-    address_text(net != NULL ? &net->gateway4 : NULL, gateway);
+    if (net != NULL) {
+        own = lan != NULL ? net_lan_addr(lan->address) : net->sandbox4;
+        router = lan != NULL ? net_lan_addr(lan->gateway) : net->gateway4;
+    }
+    address_text(net != NULL ? &own : NULL, ip);
+    address_text(net != NULL ? &router : NULL, gateway);
+    address_text(asked, asked_text);
     docker_network_id(network, id);
-    return json_pack("{s:n, s:n, s:o, s:s, s:s, s:s, s:s, s:i, s:s, s:s, s:i, s:n, s:n}",
-                     "IPAMConfig", "Links", "Aliases", encode_aliases(s, sandbox_spec(s), i),
-                     "NetworkID", id, "EndpointID", "", "Gateway", gateway, "IPAddress", ip,
-                     "IPPrefixLen", 0, "IPv6Gateway", "", "GlobalIPv6Address", "",
+    return json_pack("{s:o, s:n, s:o, s:s, s:s, s:s, s:s, s:i, s:s, s:s, s:i, s:n, s:n}",
+                     "IPAMConfig",
+                     asked != NULL ? json_pack("{s:s}", "IPv4Address", asked_text) : json_null(),
+                     "Links", "Aliases", encode_aliases(s, sandbox_spec(s), i), "NetworkID", id,
+                     "EndpointID", "", "Gateway", gateway, "IPAddress", ip, "IPPrefixLen",
+                     lan != NULL ? lan->prefix : 0, "IPv6Gateway", "", "GlobalIPv6Address", "",
                      "GlobalIPv6PrefixLen", 0, "DriverOpts", "DNSNames");
 }
 

@@ -56,6 +56,7 @@ void create_body_done(struct create_body *b);
  * strings, borrowed, or NULL. -EOPNOTSUPP: it has settings that cannot be had. */
 struct create_endpoint {
     json_t *aliases, *links;
+    const char *address; /* borrowed, or NULL: any */
 };
 int create_endpoint_check(const char *network, json_t *endpoint, struct create_endpoint *ret,
                           struct err *err);

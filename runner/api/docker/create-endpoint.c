@@ -23,6 +23,26 @@ static bool key_is_shown_only(const char *key)
     return false;
 }
 
+/* IPAMConfig: an IPv4 address of the network's subnet. */
+static int endpoint_take_address(json_t *value, const char *path, const char **ret, struct err *err)
+{
+    json_t *element;
+    const char *key;
+
+    if (!json_is_object(value))
+        return body_fail(err, -EINVAL, path, "IPAMConfig: must be an object");
+    json_object_foreach(value, key, element) {
+        if (body_is_empty(element))
+            continue;
+        if (strcasecmp(key, "IPv4Address") != 0)
+            return body_fail(err, -EOPNOTSUPP, path, "IPAMConfig: %.32s is not supported", key);
+        if (!json_is_string(element))
+            return body_fail(err, -EINVAL, path, "IPAMConfig: IPv4Address: must be a string");
+        *ret = json_string_value(element);
+    }
+    return 0;
+}
+
 int create_endpoint_check(const char *network, json_t *endpoint, struct create_endpoint *ret,
                           struct err *err)
 {
@@ -41,6 +61,11 @@ int create_endpoint_check(const char *network, json_t *endpoint, struct create_e
 
         if (body_is_empty(element) || key_is_shown_only(key))
             continue;
+        if (strcasecmp(key, "IPAMConfig") == 0) {
+            if (endpoint_take_address(element, path, &ret->address, err) < 0)
+                return err->code;
+            continue;
+        }
         if (list == NULL)
             return body_fail(err, -EOPNOTSUPP, path, "%.32s is not supported", key);
         if (*list != NULL)

@@ -177,18 +177,20 @@ static int creating_find_network(const struct creating *c, const char *text,
 /* The first network of a spec has keys of its own; the others are in "more". The aliases are the
  * container's name and those of the request. */
 static int creating_add_network(const struct creating *c, json_t *network, const char *name,
-                                json_t *aliases, struct err *err)
+                                const struct create_endpoint *parts, struct err *err)
 {
     json_t *list = json_array(), *more, *one, *alias;
+    json_t *address = parts->address != NULL ? json_string(parts->address) : json_null();
     size_t i;
 
     if (c->name[0] != '\0' && strlen(c->name) <= SPEC_HOST_NAME_MAX)
         (void)json_array_append_new(list, json_string(c->name));
-    json_array_foreach(aliases, i, alias)
+    json_array_foreach(parts->aliases, i, alias)
         if (strcmp(json_string_value(alias), c->name) != 0)
             (void)json_array_append(list, alias);
     if (json_object_get(network, "name") == NULL) {
         (void)json_object_set_new(network, "name", json_string(name));
+        (void)json_object_set_new(network, "address", address);
         return json_object_set_new(network, "aliases", list) < 0
                    ? err_errno(err, -ENOMEM, "a request")
                    : 0;
@@ -196,7 +198,7 @@ static int creating_add_network(const struct creating *c, json_t *network, const
     more = json_object_get(network, "more");
     if (more == NULL && json_object_set_new(network, "more", json_array()) == 0)
         more = json_object_get(network, "more");
-    one = json_pack("{s:s, s:o}", "name", name, "aliases", list);
+    one = json_pack("{s:s, s:o, s:o}", "name", name, "aliases", list, "address", address);
     return json_array_append_new(more, one) < 0 ? err_errno(err, -ENOMEM, "a request") : 0;
 }
 
@@ -214,8 +216,8 @@ static bool network_has_name(const json_t *network, const char *name)
     return false;
 }
 
-/* The aliases that NetworkingConfig gives for a network, which it may name by the id. */
-static json_t *creating_aliases_of(const struct creating *c, const char *name)
+/* What NetworkingConfig gives for a network, which it may name by the id. */
+static struct create_endpoint creating_endpoint_of(const struct creating *c, const char *name)
 {
     char other[DOCKER_NAME_MAX + 1];
     struct create_endpoint parts;
@@ -225,18 +227,20 @@ static json_t *creating_aliases_of(const struct creating *c, const char *name)
     json_object_foreach(c->body.endpoints, key, endpoint)
         if (creating_find_network(c, key, other, NULL) == 0 && strcmp(other, name) == 0 &&
             create_endpoint_check(key, endpoint, &parts, NULL) == 0)
-            return parts.aliases;
-    return NULL;
+            return parts;
+    return (struct create_endpoint){.aliases = NULL};
 }
 
 static int creating_add_endpoint(const struct creating *c, json_t *network, const char *key,
                                  bool *ret_bridge, struct err *err)
 {
     char name[DOCKER_NAME_MAX + 1] = "";
+    struct create_endpoint parts;
     int r = creating_find_network(c, key, name, err);
 
     if (r < 0)
         return r;
+    parts = creating_endpoint_of(c, name);
     *ret_bridge |= strcmp(name, "bridge") == 0;
     if (strcmp(name, "none") == 0 &&
         (json_object_size(c->body.endpoints) > 1 || c->body.network != NULL))
@@ -247,8 +251,13 @@ static int creating_add_endpoint(const struct creating *c, json_t *network, cons
     if (!docker_network_is_builtin(name))
         return network_has_name(network, name)
                    ? 0
-                   : creating_add_network(c, network, name, creating_aliases_of(c, name), err);
-    if (json_array_size(creating_aliases_of(c, name)) > 0)
+                   : creating_add_network(c, network, name, &parts, err);
+    if (parts.address != NULL)
+        return err_set(err, -EINVAL,
+                       "NetworkingConfig.EndpointsConfig: invalid config for network %s: user "
+                       "specified IP address is supported on user defined networks only",
+                       name);
+    if (json_array_size(parts.aliases) > 0)
         return err_set(
             err, -EINVAL,
             "NetworkingConfig.EndpointsConfig: aliases are of networks that a client has "
@@ -262,14 +271,16 @@ static int creating_add_networks(const struct creating *c, json_t *network, bool
                                  struct err *err)
 {
     char name[DOCKER_NAME_MAX + 1] = "";
+    struct create_endpoint parts;
     json_t *endpoint;
     const char *key;
     int r = 0;
 
     if (c->body.network != NULL) {
         r = creating_find_network(c, c->body.network, name, err);
+        parts = creating_endpoint_of(c, name);
         if (r == 0)
-            r = creating_add_network(c, network, name, creating_aliases_of(c, name), err);
+            r = creating_add_network(c, network, name, &parts, err);
     }
     json_object_foreach(c->body.endpoints, key, endpoint)
         if (r == 0 && key[0] != '\0')

@@ -234,6 +234,11 @@ static int network_connect(struct http_request *req, struct err *err)
     params.links = links;
     params.add = strcmp(network, "bridge") != 0 ? network : NULL;
     params.aliases = aliases;
+    params.address = parts.address;
+    if (params.add == NULL && params.address != NULL)
+        return err_set(err, -EINVAL,
+                       "invalid config for network bridge: user specified IP address is supported "
+                       "on user defined networks only");
     return member_change(req, s, &params, bridge, err);
 }
 

@@ -39,7 +39,8 @@ static json_t *encode_members(struct http_request *req, const char *name)
 
     for (struct sandbox *s = sandbox_first(api_supervisor(req)); s != NULL && object != NULL;
          s = sandbox_next(s)) {
-        char id[DOCKER_ID_LEN + 1], address[NET_ADDR_TEXT_MAX], ip[NET_ADDR_TEXT_MAX + 4] = "";
+        char id[DOCKER_ID_LEN + 1], address[NET_ADDR_TEXT_MAX], ip[NET_RULE_TEXT_MAX] = "";
+        const struct net_lan *lan;
         struct sandbox_info f;
 
         if (!docker_is_in_network(sandbox_spec(s), name) || !docker_is_running(s) ||
@@ -47,7 +48,10 @@ static json_t *encode_members(struct http_request *req, const char *name)
             continue;
         docker_id(sandbox_id(s), id);
         sandbox_get_info(s, &f);
-        if (f.net != NULL) {
+        lan = networks_lan(s, name);
+        if (lan != NULL) {
+            net_lan_format(lan->address, lan->prefix, ip);
+        } else if (f.net != NULL) {
             net_addr_format(&f.net->sandbox4, address);
             (void)snprintf(ip, sizeof(ip), "%s/32", address);
         }
@@ -68,6 +72,27 @@ void docker_network_id(const char *name, char ret[DOCKER_ID_LEN + 1])
         (void)snprintf(ret + 2 * i, 3, "%02x", digest[i]);
 }
 
+static json_t *encode_subnet(const struct network_entry *n)
+{
+    const struct net_lan_ask *a = network_subnet(n);
+    const json_t *kept = network_kept(n);
+    const struct net_addr gateway = net_lan_addr(a->gateway);
+    char subnet[NET_RULE_TEXT_MAX], range[NET_RULE_TEXT_MAX], text[NET_ADDR_TEXT_MAX];
+    json_t *config;
+
+    if (a->prefix == 0)
+        return json_array();
+    net_lan_format(a->subnet, a->prefix, subnet);
+    net_lan_format(a->range, a->range_prefix, range);
+    net_addr_format(&gateway, text);
+    config = json_pack("{s:s, s:s}", "Subnet", subnet, "Gateway", text);
+    if (config != NULL && a->range_prefix != a->prefix)
+        (void)json_object_set_new(config, "IPRange", json_string(range));
+    if (config != NULL && kept != NULL)
+        (void)json_object_set_new(config, "AuxiliaryAddresses", json_deep_copy(kept));
+    return json_pack("[o]", config);
+}
+
 /* entry NULL: predefined, or not created explicitly. */
 static json_t *encode_network(struct http_request *req, const char *name, bool whole)
 {
@@ -78,7 +103,8 @@ static json_t *encode_network(struct http_request *req, const char *name, bool w
 
     docker_network_id(name, id);
     config = bridge ? json_pack("[{s:s, s:s}]", "Subnet", BRIDGE_SUBNET, "Gateway", BRIDGE_GATEWAY)
-                    : json_array();
+             : entry != NULL ? encode_subnet(entry)
+                             : json_array();
     root = json_pack("{s:s, s:s, s:o, s:s, s:s, s:b, s:{s:s, s:n, s:o}, s:b, s:b, s:b, s:b, "
                      "s:{s:s}, s:o, s:{}, s:o}",
                      "Name", name, "Id", id, "Created",
@@ -283,7 +309,8 @@ static void get_network(struct http_request *req)
 
 struct network_body {
     const char *name, *driver, *scope;
-    json_t *labels; /* borrowed */
+    json_t *labels, *kept;                /* borrowed */
+    const char *subnet, *gateway, *range; /* borrowed, or NULL */
     bool internal;
 };
 
@@ -312,10 +339,55 @@ static int t_ipv4(json_t *value, const struct body_field *field, void *dst, cons
         .name = (key), .code = -EOPNOTSUPP, .why = (text)                                          \
     }
 
+static int t_kept(json_t *value, const struct body_field *field, void *dst, const char *path,
+                  struct err *err)
+{
+    (void)field;
+    if (!json_is_object(value))
+        return body_fail(err, -EINVAL, path, "must be an object of addresses by names");
+    ((struct network_body *)dst)->kept = value;
+    return 0;
+}
+
+static const struct body_field pool_fields[] = {
+    {.name = "Subnet", .take = b_string, .off = offsetof(struct network_body, subnet)},
+    {.name = "Gateway", .take = b_string, .off = offsetof(struct network_body, gateway)},
+    {.name = "IPRange", .take = b_string, .off = offsetof(struct network_body, range)},
+    {.name = "AuxiliaryAddresses", .take = t_kept},
+    {0},
+};
+
+static bool pool_is_6(const json_t *pool)
+{
+    const char *subnet = json_string_value(json_object_get(pool, "Subnet"));
+
+    return subnet != NULL && strchr(subnet, ':') != NULL;
+}
+
+/* An array of one pool. */
+static int t_pools(json_t *value, const struct body_field *field, void *dst, const char *path,
+                   struct err *err)
+{
+    json_t *pool;
+    size_t i;
+
+    (void)field;
+    if (!json_is_array(value))
+        return body_fail(err, -EINVAL, path, "must be an array");
+    json_array_foreach(value, i, pool)
+        if (pool_is_6(pool))
+            return body_fail(err, -EOPNOTSUPP, path,
+                             "IPv6 subnets are not supported: containers have IPv6 where the host "
+                             "has, and in no network of its own");
+    if (json_array_size(value) > 1)
+        return body_fail(err, -EOPNOTSUPP, path, "a network has one subnet");
+    return body_decode(json_array_get(value, 0), pool_fields, dst, path, err);
+}
+
 static const struct body_field ipam_fields[] = {
     {.name = "Driver", .take = t_driver_only},
-    ABSENT_HERE("Config", "addresses are chosen by rind"),
-    ABSENT_HERE("Options", "addresses are chosen by rind"),
+    {.name = "Config", .take = t_pools},
+    ABSENT_HERE("Options", "there are no options of drivers"),
     {0},
 };
 
@@ -357,6 +429,11 @@ static int body_check_words(const struct network_body *b, struct err *err)
     return 0;
 }
 
+static const char *text_or_null(const char *text)
+{
+    return text != NULL && text[0] != '\0' ? text : NULL;
+}
+
 static int network_create_from_body(struct http_request *req, struct err *err)
 {
     const struct caller who = native_caller(req);
@@ -376,7 +453,13 @@ static int network_create_from_body(struct http_request *req, struct err *err)
     if (r == 0)
         r = docker_label_strings(b.labels, &labels, err);
     if (r == 0) {
-        params = (struct network_params){.name = b.name, .labels = labels, .internal = b.internal};
+        params = (struct network_params){.name = b.name,
+                                         .labels = labels,
+                                         .internal = b.internal,
+                                         .subnet = text_or_null(b.subnet),
+                                         .gateway = text_or_null(b.gateway),
+                                         .range = text_or_null(b.range),
+                                         .kept = b.kept};
         r = network_create(api_supervisor(req), &params, &who, &made, err);
     }
     json_strings_free(labels);

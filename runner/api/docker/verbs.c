@@ -43,6 +43,22 @@ static void start_explain_failure(const struct sandbox *s, const struct err *why
         ret->code = -EINVAL;
 }
 
+static void on_unstartable_removed(void *data, int r, const struct err *err)
+{
+    (void)data;
+    if (r < 0)
+        log_warn("docker", "a container that cannot be started is not removed: %s", err->msg);
+}
+
+/* A client that asked for its removal waits for that, as after a run. */
+static void unstartable_remove(struct sandbox *s)
+{
+    const enum sandbox_state state = sandbox_get_state(s);
+
+    if (sandbox_spec(s)->auto_remove && (state == SANDBOX_CREATED || state == SANDBOX_STOPPED))
+        (void)sandbox_remove(s, true, on_unstartable_removed, NULL, NULL);
+}
+
 static void on_container_started(void *data, int r, const struct err *err)
 {
     struct api_call *call = data;
@@ -51,6 +67,7 @@ static void on_container_started(void *data, int r, const struct err *err)
 
     if (r < 0 && s != NULL && err != NULL && err->code < 0) {
         start_explain_failure(s, err, &own);
+        unstartable_remove(s);
         api_call_fail(call, &own);
         return;
     }
@@ -120,13 +137,6 @@ static int check_start_body(struct http_request *req, struct err *err)
                                  : body_decode_whole(root, none, create_body_elsewhere, NULL, err);
 }
 
-static void on_unstartable_removed(void *data, int r, const struct err *err)
-{
-    (void)data;
-    if (r < 0)
-        log_warn("docker", "a container that cannot be started is not removed: %s", err->msg);
-}
-
 void docker_post_start(struct http_request *req)
 {
     struct sandbox *s = docker_sandbox(req);
@@ -151,9 +161,7 @@ void docker_post_start(struct http_request *req)
         return;
     }
     if (docker_networks_check(req, s, &err) < 0) {
-        /* A client that asked for its removal waits for that, as after a run. */
-        if (sandbox_spec(s)->auto_remove)
-            (void)sandbox_remove(s, true, on_unstartable_removed, NULL, NULL);
+        unstartable_remove(s);
         reply_error(req, &err);
         return;
     }

@@ -52,19 +52,37 @@ static struct network_entry *network_requested(struct http_request *req)
     return n;
 }
 
+/* Adds the keys of its subnet; null: it has none. */
+static void put_subnet(json_t *object, const struct net_lan_ask *a)
+{
+    const struct net_addr gateway = net_lan_addr(a->gateway);
+    char subnet[NET_RULE_TEXT_MAX], range[NET_RULE_TEXT_MAX], text[NET_ADDR_TEXT_MAX];
+    const bool has = a->prefix != 0;
+
+    net_lan_format(a->subnet, a->prefix, subnet);
+    net_lan_format(a->range, a->range_prefix, range);
+    net_addr_format(&gateway, text);
+    (void)json_object_set_new(object, "subnet", has ? json_string(subnet) : json_null());
+    (void)json_object_set_new(object, "gateway", has ? json_string(text) : json_null());
+    (void)json_object_set_new(object, "ipRange", has ? json_string(range) : json_null());
+}
+
 static json_t *encode_network(struct http_request *req, const struct network_entry *n)
 {
-    json_t *labels = json_object();
+    json_t *labels = json_object(), *object;
 
     for (char *const *l = network_labels(n); *l != NULL && labels != NULL; l++) {
         size_t key = strcspn(*l, "=");
 
         (void)json_object_setn_new(labels, *l, key, json_string(*l + key + 1));
     }
-    return json_pack("{s:s, s:o, s:o, s:b, s:i}", "name", network_name(n), "createdAt",
-                     api_time(network_created_ms(n)), "labels", labels, "internal",
-                     (int)network_is_internal(n), "users",
-                     (int)network_users(api_supervisor(req), network_name(n), NULL));
+    object = json_pack("{s:s, s:o, s:o, s:b, s:i}", "name", network_name(n), "createdAt",
+                       api_time(network_created_ms(n)), "labels", labels, "internal",
+                       (int)network_is_internal(n), "users",
+                       (int)network_users(api_supervisor(req), network_name(n), NULL));
+    if (object != NULL)
+        put_subnet(object, network_subnet(n));
+    return object;
 }
 
 /* ---- list, show ---- */
@@ -102,8 +120,9 @@ static void inspect_network(struct http_request *req)
 enum { LABELS_MAX = SPEC_LABELS_MAX };
 
 struct network_create_body {
-    char *name;           /* owned */
-    struct jpair *labels; /* owned */
+    char *name;                     /* owned */
+    struct jpair *labels;           /* owned */
+    char *subnet, *gateway, *range; /* owned, or NULL */
     bool internal;
 };
 
@@ -123,12 +142,33 @@ static const struct jfield create_fields[] = {
      .decode = j_bool,
      .off = offsetof(struct network_create_body, internal),
      .nullable = true},
+    {.name = "subnet",
+     .decode = j_string,
+     .off = offsetof(struct network_create_body, subnet),
+     .min = 1,
+     .max = NET_RULE_TEXT_MAX,
+     .nullable = true},
+    {.name = "gateway",
+     .decode = j_string,
+     .off = offsetof(struct network_create_body, gateway),
+     .min = 1,
+     .max = NET_RULE_TEXT_MAX,
+     .nullable = true},
+    {.name = "ipRange",
+     .decode = j_string,
+     .off = offsetof(struct network_create_body, range),
+     .min = 1,
+     .max = NET_RULE_TEXT_MAX,
+     .nullable = true},
     {0},
 };
 
 static void body_done(struct network_create_body *b)
 {
     json_pairs_free(b->labels);
+    free(b->subnet);
+    free(b->gateway);
+    free(b->range);
     free(b->name);
 }
 
@@ -136,7 +176,11 @@ static int network_create_from_body(struct http_request *req, const struct netwo
                                     struct err *err)
 {
     const struct caller who = native_caller(req);
-    struct network_params params = {.name = b->name, .internal = b->internal};
+    struct network_params params = {.name = b->name,
+                                    .internal = b->internal,
+                                    .subnet = b->subnet,
+                                    .gateway = b->gateway,
+                                    .range = b->range};
     struct network_entry *n;
     char **labels = NULL;
     int r = api_labels(b->labels, &labels, err);
@@ -184,6 +228,7 @@ static void delete_network(struct http_request *req)
 
 struct network_member_body {
     char *sandbox;  /* owned */
+    char *address;  /* owned, or NULL */
     char **aliases; /* owned, or NULL */
 };
 
@@ -198,6 +243,12 @@ static const struct jfield enter_fields[] = {
      .decode = j_strings,
      .off = offsetof(struct network_member_body, aliases),
      .max = SPEC_ALIASES_MAX,
+     .nullable = true},
+    {.name = "address",
+     .decode = j_string,
+     .off = offsetof(struct network_member_body, address),
+     .min = 1,
+     .max = NET_ADDR_TEXT_MAX,
      .nullable = true},
     {0},
 };
@@ -214,6 +265,7 @@ static const struct jfield leave_fields[] = {
 static void member_body_done(struct network_member_body *b)
 {
     free(b->sandbox);
+    free(b->address);
     json_strings_free(b->aliases);
 }
 
@@ -246,6 +298,7 @@ static int network_move(struct http_request *req, bool enter, struct err *err)
     if (r < 0)
         return r;
     params.aliases = (const char *const *)b.aliases;
+    params.address = b.address;
     return network_change_sandbox(s, &params, &who, on_member_moved, req, err);
 }
 

@@ -6,6 +6,7 @@
 #include "api/common.h"
 #include "exec/health.h"
 #include "policy/net-setup.h"
+#include "ports/networks.h"
 #include "ports/publish.h"
 #include "sandbox/sandbox.h"
 #include "spec/json.h"
@@ -44,7 +45,28 @@ static void json_put_address(json_t *object, const char *key, const struct net_a
     (void)json_object_set_new(object, key, json_string(text));
 }
 
-static json_t *encode_addresses(const struct net_place *p)
+/* Adds its addresses in networks with a subnet: {"lan": "172.28.0.10/16"}. */
+static void put_network_addresses(json_t *object, const struct sandbox *s)
+{
+    json_t *networks = json_object();
+    const char *name;
+
+    for (size_t i = 0;
+         sandbox_spec(s) != NULL && (name = spec_net(sandbox_spec(s), i, NULL)) != NULL; i++) {
+        const struct net_lan *lan = networks_lan(s, name);
+        char text[NET_RULE_TEXT_MAX];
+
+        if (lan == NULL)
+            continue;
+        net_lan_format(lan->address, lan->prefix, text);
+        (void)json_object_set_new(networks, name, json_string(text));
+    }
+    if (json_object_size(networks) > 0)
+        (void)json_object_set(object, "networks", networks);
+    json_decref(networks);
+}
+
+static json_t *encode_addresses(const struct sandbox *s, const struct net_place *p)
 {
     json_t *object = p != NULL ? json_object() : json_null();
 
@@ -54,6 +76,7 @@ static json_t *encode_addresses(const struct net_place *p)
     json_put_address(object, "ipv4Gateway", &p->gateway4);
     json_put_address(object, "ipv6", &p->sandbox6);
     json_put_address(object, "ipv6Gateway", &p->gateway6);
+    put_network_addresses(object, s);
     return object;
 }
 
@@ -146,7 +169,7 @@ json_t *sandbox_encode(const struct sandbox *s, bool whole)
         api_time(f.finished_ms), "exitCode", number_or_null(f.exit_code, f.exit_code >= 0),
         "oomKilled", f.oom_killed, "pid", number_or_null(f.pid, f.pid > 0), "restarts",
         (json_int_t)f.restarts, "error", f.error[0] != '\0' ? json_string(f.error) : json_null(),
-        "addresses", encode_addresses(f.net), "labels", encode_labels(spec), "ports",
+        "addresses", encode_addresses(s, f.net), "labels", encode_labels(spec), "ports",
         encode_ports(s, spec));
     if (root != NULL)
         (void)json_object_set_new(root, "image",
