@@ -39,7 +39,6 @@ static const char *const stage_names[INIT_STAGE_MAX] = {
     [INIT_STAGE_NAMESPACES] = "unshare the network, ipc and uts namespaces",
     [INIT_STAGE_BOUNDING] = "drop capabilities",
     [INIT_STAGE_ADMIN] = "make a network for the sandbox to administer",
-    [INIT_STAGE_CORE_SCHED] = "keep others off its cores",
 };
 
 const char *boot_stage_name(uint32_t stage)
@@ -60,10 +59,6 @@ static int boot_failed(const struct boot *b, const struct imsg *msg, struct err 
     if (msg->step == INIT_STAGE_INNER && error == EAGAIN)
         return err_set(err, -error,
                        "start sandbox: no process left (is the pids limit too low to start one?)");
-    if (msg->step == INIT_STAGE_CORE_SCHED && error == EINVAL)
-        return err_set(err, -EOPNOTSUPP,
-                       "start sandbox: coreScheduling: this kernel has no core scheduling "
-                       "(CONFIG_SCHED_CORE)");
     return err_errno(err, -error, "start sandbox: %s", boot_stage_name(msg->step));
 }
 

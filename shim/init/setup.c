@@ -514,27 +514,12 @@ void setup_namespaces(struct init *init, enum init_net net)
         admin_namespaces(init);
 }
 
-/*
- * Gives this process a core scheduling cookie, which all that it forks inherit: two processes run
- * on the two threads of a core at once only if they have the same one. ENODEV means that no core
- * has two threads in use.
- */
-static void setup_core_sched(const struct plan_header *h)
-{
-    enum { SCHED_CORE = 62, SCHED_CORE_CREATE = 1, THIS_THREAD = 0 }; /* linux/prctl.h, 5.14 */
-
-    if ((h->flags & PLAN_CORE_SCHED) != 0 &&
-        prctl(SCHED_CORE, SCHED_CORE_CREATE, 0, THIS_THREAD, 0) < 0 && errno != ENODEV)
-        init_fail(INIT_STAGE_CORE_SCHED, 0, errno);
-}
-
 void setup_mounts(struct init *init)
 {
     const struct plan_header *h = init->plan.header;
     const char *hostname = plan_string(&init->plan, h->hostname);
     int r;
 
-    setup_core_sched(h);
     if (h->flags & PLAN_LOOPBACK) {
         r = loopback_up();
         if (r < 0)

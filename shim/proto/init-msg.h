@@ -137,7 +137,6 @@ enum init_stage {
     INIT_STAGE_NAMESPACES,   /* net, ipc, uts */
     INIT_STAGE_BOUNDING,     /* the bounding set, of init itself */
     INIT_STAGE_ADMIN,        /* a net namespace of the locked user namespace */
-    INIT_STAGE_CORE_SCHED,   /* a core scheduling cookie of its own */
     INIT_STAGE_MAX
 };
 

@@ -43,9 +43,8 @@ enum plan_flags {
     /* with PLAN_GUARD: the policy grants CAP_FSETID, which `capabilities` lacks; a broker may use
      * it outside the guarded mounts */
     PLAN_GUARD_FSETID = 1 << 7,
-    PLAN_CORE_SCHED = 1 << 8, /* no process of others on the same core (PR_SCHED_CORE) */
-    PLAN_NO_EXEC = 1 << 9,    /* a process executes one program, and no other (exec-once.h) */
-    PLAN_FLAGS_ALL = (1 << 10) - 1,
+    PLAN_NO_EXEC = 1 << 8, /* a process executes one program, and no other (exec-once.h) */
+    PLAN_FLAGS_ALL = (1 << 9) - 1,
 };
 
 /* Operations; see shim/init/setup.c. Paths are relative to the new root and have no leading slash.
