@@ -365,6 +365,8 @@ static const struct call strict_64[] = {
 static const struct call untrusted_64[] = {
     {.name = "socket", .args = {2, 1, 132}, .want = DENY(EPROTONOSUPPORT)},
     {.name = "socket", .args = {10, 1, 262}, .want = DENY(EPROTONOSUPPORT)},
+    {.name = "socket", .args = {10, 6, 33}, .want = DENY(EPROTONOSUPPORT)},
+    {.name = "socket", .args = {10, 2, 58}, .want = ALLOW},
 };
 static const struct call compute_64[] = {
     {.name = "socket", .args = {1, 1, 0}, .want = DENY(EPERM)},
@@ -422,22 +424,6 @@ static const struct call shipped_32[] = {
     {.nr = 54, .args = {0, TIOCLINUX_NR}, .want = DENY(EPERM)},
     {.nr = 356, .args = {0, 3}, .want = ALLOW},             /* memfd_create without huge pages */
 };
-static const struct call untrusted_32[] = {
-    {.nr = 313, .want = DENY(EINVAL)},                      /* splice */
-    {.nr = 245, .want = DENY(ENOSYS)},                      /* io_setup */
-    {.nr = 277, .want = DENY(ENOSYS)},                      /* mq_open */
-    {.nr = 399, .want = DENY(ENOSYS)},                      /* msgget */
-    {.nr = 117, .args = {13}, .want = DENY(ENOSYS)},        /* ipc(MSGGET) */
-    {.nr = 117, .args = {13 | 1 << 16}, .want = DENY(ENOSYS)},
-    {.nr = 117, .args = {23}, .want = ALLOW},               /* ipc(SHMGET) */
-    {.nr = 172, .args = {35}, .want = DENY(EINVAL)},        /* prctl */
-    {.nr = 54, .args = {0, 0xae00}, .want = DENY(ENOTTY)},
-    {.nr = 89, .want = DENY(ENOSYS)},                       /* readdir */
-    {.nr = 22, .want = DENY(EPERM)},                        /* umount */
-    {.nr = 26, .want = DENY(EPERM)},                        /* ptrace */
-    {.nr = 61, .want = DENY(EPERM)},                        /* chroot */
-    {.nr = 359, .args = {17, 3, 0}, .want = DENY(EPERM)},   /* socket(AF_PACKET) */
-};
 /* clang-format on */
 
 static bool is_strict(const char *name)
@@ -456,18 +442,18 @@ TEST(shipped_policies_refuse_and_allow_what_they_should)
         CHECK_CALLS(*name, &b, AUDIT_ARCH_X86_64, shipped_64);
         if (is_strict(*name))
             CHECK_CALLS(*name, &b, AUDIT_ARCH_X86_64, strict_64);
-        if (strcmp(*name, "compute") == 0) {
-            CHECK_CALLS(*name, &b, AUDIT_ARCH_X86_64, compute_64);
+        if (is_strict(*name)) {
             for (int nr = 0; nr < 500; nr++)
                 CHECK_INT(ask(&b, AUDIT_ARCH_I386, nr, none), DENY(ENOSYS));
         } else {
-            CHECK_CALLS(*name, &b, AUDIT_ARCH_X86_64, sockets_64);
             CHECK_CALLS(*name, &b, AUDIT_ARCH_I386, shipped_32);
         }
-        if (strcmp(*name, "untrusted") == 0) {
+        if (strcmp(*name, "compute") == 0)
+            CHECK_CALLS(*name, &b, AUDIT_ARCH_X86_64, compute_64);
+        else
+            CHECK_CALLS(*name, &b, AUDIT_ARCH_X86_64, sockets_64);
+        if (strcmp(*name, "untrusted") == 0)
             CHECK_CALLS(*name, &b, AUDIT_ARCH_X86_64, untrusted_64);
-            CHECK_CALLS(*name, &b, AUDIT_ARCH_I386, untrusted_32);
-        }
         CHECK_INT(ask(&b, AUDIT_ARCH_AARCH64, 93, none), DENY(ENOSYS));
         CHECK(b.count <= BPF_MAXINSNS / 2);
     }
