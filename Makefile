@@ -220,7 +220,8 @@ build/payload: $(wildcard tests/payload/*.c) tests/payload/payload.h
 # Of an image that has no libc.
 build/go-sidecar: tests/payload/sidecar.go
 build/go-limits: tests/payload/limits.go
-build/go-sidecar build/go-limits:
+build/go-copy: tests/payload/go-copy.go
+build/go-sidecar build/go-limits build/go-copy:
 	@mkdir -p build
 	$(Q)GOCACHE=$(CURDIR)/build/go-cache GOFLAGS=-mod=mod GO111MODULE=off CGO_ENABLED=0 go build -o $@ $<
 
@@ -260,7 +261,7 @@ builder-objects: $(BUILDER_TEST_OBJ)
 
 unit: $(UNIT_BIN)
 # What the end-to-end tests run beside rind, of whatever flavour that is.
-INTEG_NEEDS := build/payload build/go-client build/go-sidecar build/go-limits build/shim-aarch64/sandbox-shim build/builder/rind-rootfs-subverted
+INTEG_NEEDS := build/payload build/go-client build/go-sidecar build/go-limits build/go-copy build/shim-aarch64/sandbox-shim build/builder/rind-rootfs-subverted
 integ: all $(INTEG_NEEDS)
 
 ## make run        install what is missing, build, and show a sandbox beside the host

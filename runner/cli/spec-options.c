@@ -246,8 +246,11 @@ const struct opt limit_options[] = {
 
 const struct opt isolation_options[] = {
     { .name = "policy",   .arg = "NAME|FILE", .set = on_spec_set_policy,
-      .help = "Allow what this policy allows: untrusted (default), container, build, fuse, net-admin, "
-              "or a JSON file" },
+      .help = "Allow what this policy allows: untrusted (default), compute, container, build, fuse, "
+              "net-admin, or a JSON file" },
+    { .name = "no-exec", .set = spec_flag, .off = offsetof(struct spec, no_exec),
+      .help = "Each process that is started executes its own program and no other; "
+              "policies/README.md says what that prevents" },
     { .name = "hostname", .letter = 'h', .arg = "NAME", .set = on_spec_set_hostname,
       .flags = OPT_SHARED_LETTER,
       .help = "Set the host name inside; by default it is the sandbox's id. -h alone shows this help" },

@@ -166,6 +166,17 @@ void ask_probe(const struct doctor *d, const struct check *c, struct check_resul
     doctor_judge(try_probe(d, c), &d->who, r);
 }
 
+/* Core scheduling: without a second thread in use there is nothing to keep apart. */
+void ask_core_sched(const struct doctor *d, const struct check *c, struct check_result *r)
+{
+    int code = try_probe(d, c);
+
+    if (code == -ENODEV)
+        set_found(r, CHECK_OK, "no core has two threads in use");
+    else
+        doctor_judge(code, &d->who, r);
+}
+
 /* ---- host and user namespaces ---- */
 
 /* -ENODATA: the kernel's release string cannot be parsed. */

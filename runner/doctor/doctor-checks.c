@@ -175,6 +175,12 @@ const struct check doctor_checks[CHECK_ID_MAX] = {
         .ask = ask_probe, .probe = probe_close_range, .required = required_always,
         .without = START_FAIL, .fix = "boot a kernel of 5.19 or newer",
     },
+    [CHECK_CORE_SCHED] = {
+        .name = "core-scheduling", .title = "core scheduling", .group = "system calls",
+        .ask = ask_core_sched, .probe = probe_core_sched,
+        .without = "a start under a policy with coreScheduling fails",
+        .fix = "boot a kernel of 5.14 or newer with CONFIG_SCHED_CORE",
+    },
 
     [CHECK_STATE_DIR] = {
         .name = "state-dir", .title = "state directory", .group = "files",

@@ -53,6 +53,7 @@ enum check_id {
     CHECK_PIDFD,
     CHECK_OPENAT2,
     CHECK_CLOSE_RANGE,
+    CHECK_CORE_SCHED,
     CHECK_STATE_DIR,
     CHECK_MOUNT_API,
     CHECK_IDMAP,
@@ -104,7 +105,8 @@ check_ask_fn ask_probe, ask_kernel, ask_privileges, ask_userns_limit, ask_user_d
     ask_userns_sysctl, ask_id_pool, ask_subids, ask_libseccomp, ask_memfd, ask_state_dir, ask_idmap,
     ask_host_rootfs, ask_overlay, ask_proc, ask_cgroup_mode, ask_cgroup_v2, ask_controller,
     ask_forwarding, ask_forward_drop, ask_closed_links, ask_host_setting, ask_host_setting_not,
-    ask_core_pattern, ask_tiocsti, ask_protected_links, ask_mitigations, ask_smt, ask_landlock;
+    ask_core_pattern, ask_tiocsti, ask_protected_links, ask_mitigations, ask_smt, ask_landlock,
+    ask_core_sched;
 
 #define APPARMOR_SYSCTL "/proc/sys/kernel/apparmor_restrict_unprivileged_userns"
 #define CLONE_SYSCTL    "/proc/sys/kernel/unprivileged_userns_clone"

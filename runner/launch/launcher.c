@@ -8,6 +8,7 @@
 #include <stdio.h>
 #include <string.h>
 #include <sys/mount.h>
+#include <sys/prctl.h>
 #include <sys/resource.h>
 
 #include "base/auto.h"
@@ -398,6 +399,24 @@ static int step_cpus(struct start *st, struct err *err)
     return 0;
 }
 
+/*
+ * Gives the child a core scheduling cookie, which all that it forks inherit: two processes run on
+ * the two threads of a core at once only if they have the same one. ENODEV: no core has two threads
+ * in use, so there is nothing to keep apart.
+ */
+static int step_cores(struct start *st, struct err *err)
+{
+    enum { SCHED_CORE = 62, SCHED_CORE_CREATE = 1, ONE_THREAD = 0 }; /* linux/prctl.h, 5.14 */
+
+    if ((st->q->flags & LAUNCH_CORE_SCHED) == 0 ||
+        prctl(SCHED_CORE, SCHED_CORE_CREATE, st->s->pid, ONE_THREAD, 0) == 0 || errno == ENODEV)
+        return 0;
+    if (errno == EINVAL)
+        return err_set(err, -EOPNOTSUPP,
+                       "coreScheduling: this kernel has no core scheduling (CONFIG_SCHED_CORE)");
+    return err_errno(err, -errno, "coreScheduling");
+}
+
 /* Init starts and makes its namespaces while the launcher mounts its root. */
 static int step_execute(struct start *st, struct err *err)
 {
@@ -573,10 +592,10 @@ static int step_terminals(struct start *st, struct err *err)
 }
 
 static int (*const start_steps[])(struct start *, struct err *) = {
-    step_room,   step_terminals,  step_creator, step_reopen,  step_ids,     step_dir,
-    step_cgroup, step_net_choose, step_clone,   step_rlimits, step_maps,    step_oom,
-    step_await,  step_cpus,       step_execute, step_root,    step_volumes, step_net_make,
-    step_own,    step_plan,       step_look,    step_go,
+    step_room,     step_terminals,  step_creator, step_reopen,  step_ids,  step_dir,
+    step_cgroup,   step_net_choose, step_clone,   step_rlimits, step_maps, step_oom,
+    step_await,    step_cpus,       step_cores,   step_execute, step_root, step_volumes,
+    step_net_make, step_own,        step_plan,    step_look,    step_go,
 };
 
 static void start_close(struct start *st)

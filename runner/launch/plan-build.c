@@ -348,6 +348,8 @@ static uint32_t plan_flags(const struct launch_request *q, bool joined, bool has
         flags |= PLAN_LISTEN;
     if (q->flags & LAUNCH_NO_NEW_PRIVS)
         flags |= PLAN_NO_NEW_PRIVS;
+    if (q->flags & LAUNCH_NO_EXEC)
+        flags |= PLAN_NO_EXEC;
     return has_cgroup ? flags | PLAN_HAS_CGROUP : flags;
 }
 

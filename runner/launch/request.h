@@ -193,10 +193,12 @@ enum launch_flags {
     LAUNCH_ATTACHED = 1 << 1, /* exits with its control socket */
     LAUNCH_REAPER = 1 << 2,
     LAUNCH_NO_NEW_PRIVS = 1 << 3,
-    LAUNCH_KEEP = 1 << 4,      /* files and ids outlive init, and init outlives its supervisor */
-    LAUNCH_HOST_ROOT = 1 << 5, /* the root file system `host`, above the layers */
-    LAUNCH_FUSE = 1 << 6,      /* with /dev/fuse */
-    LAUNCH_FLAGS_ALL = (1 << 7) - 1,
+    LAUNCH_KEEP = 1 << 4,       /* files and ids outlive init, and init outlives its supervisor */
+    LAUNCH_HOST_ROOT = 1 << 5,  /* the root file system `host`, above the layers */
+    LAUNCH_FUSE = 1 << 6,       /* with /dev/fuse */
+    LAUNCH_CORE_SCHED = 1 << 7, /* no process of others on the same core */
+    LAUNCH_NO_EXEC = 1 << 8,    /* a process executes one program, and no other */
+    LAUNCH_FLAGS_ALL = (1 << 9) - 1,
 };
 
 /* The kinds of workers. TAG_ID names the worker, TAG_SANDBOX the sandbox, TAG_VOLUME_NAME the

@@ -9,6 +9,7 @@
 
 #include <errno.h>
 #include <linux/filter.h>
+#include <stdlib.h>
 #include <string.h>
 
 enum {
@@ -16,6 +17,11 @@ enum {
     REACH_MAX = 253, /* reach of a conditional jump: 255, less room for instructions inserted for
                         its two targets */
     NOWHERE = -1,
+    SKIP_MAX = 8,     /* tests in a row behind which a second load of the same word is looked for */
+    BALANCE_MIN = 5,  /* numbers; fewer are compared one by one */
+    BALANCE_MAX = 64, /* of one list; balance_list recurs with such an array */
+    LOAD = BPF_LD | BPF_W | BPF_ABS,
+    EQUAL = BPF_JMP | BPF_JEQ | BPF_K,
 };
 
 void bpf_graph_init(struct bpf_graph *g, struct bpf_node *nodes, size_t max)
@@ -35,8 +41,8 @@ static int graph_add_node(struct bpf_graph *g, uint16_t code, uint32_t k, int ye
         g->full = true;
         return 0;
     }
-    g->nodes[g->count] =
-        (struct bpf_node){.code = code, .k = k, .yes = yes, .no = no, .place = NOWHERE};
+    g->nodes[g->count] = (struct bpf_node){
+        .code = code, .k = k, .yes = yes, .no = no, .place = NOWHERE, .balanced = NOWHERE};
     return (int)g->count++;
 }
 
@@ -53,6 +59,25 @@ int bpf_step(struct bpf_graph *g, uint16_t code, uint32_t k, int next)
 int bpf_test(struct bpf_graph *g, uint16_t op, uint32_t k, int yes, int no)
 {
     return yes == no ? yes : graph_add_node(g, BPF_JMP | op | BPF_K, k, yes, no);
+}
+
+/* Returns what follows `node` when the accumulator has the word at `offset` already. A test leaves
+ * the accumulator as it is. */
+static int skip_load(struct bpf_graph *g, int node, uint32_t offset, unsigned depth)
+{
+    const struct bpf_node *n = &g->nodes[node];
+
+    if (n->code == LOAD && n->k == offset)
+        return n->yes;
+    if (BPF_CLASS(n->code) != BPF_JMP || depth == SKIP_MAX)
+        return node;
+    return bpf_test(g, BPF_OP(n->code), n->k, skip_load(g, n->yes, offset, depth + 1),
+                    skip_load(g, n->no, offset, depth + 1));
+}
+
+int bpf_load(struct bpf_graph *g, uint32_t offset, int next)
+{
+    return bpf_step(g, LOAD, offset, skip_load(g, next, offset, 0));
 }
 
 /* ---- a decision by number ---- */
@@ -111,6 +136,83 @@ static int decide_spans(struct bpf_graph *g, const struct bpf_span *spans, size_
 int bpf_switch(struct bpf_graph *g, const struct bpf_span *spans, size_t count)
 {
     return decide_spans(g, spans, count, 0);
+}
+
+/* ---- many comparisons with numbers ---- */
+
+static int compare_spans(const void *a, const void *b)
+{
+    const struct bpf_span *x = a, *y = b;
+
+    return (x->first > y->first) - (x->first < y->first);
+}
+
+/* Removes the second of two equal numbers: the first comparison in the list has decided. */
+static bool number_is_new(const struct bpf_span *list, size_t count, uint32_t number)
+{
+    for (size_t i = 0; i < count; i++)
+        if (list[i].first == number)
+            return false;
+    return true;
+}
+
+/* numbers: each a span of one; all others lead to `rest`. */
+static int decide_numbers(struct bpf_graph *g, struct bpf_span *numbers, size_t count, int rest)
+{
+    struct bpf_span spans[2 * BALANCE_MAX + 1];
+    uint32_t next = 0;
+    bool end = false; /* the last number was the highest that there is */
+    size_t n = 0;
+
+    qsort(numbers, count, sizeof(*numbers), compare_spans);
+    for (size_t i = 0; i < count; i++) {
+        if (numbers[i].first > next)
+            n = bpf_span_add(spans, n, next, rest);
+        n = bpf_span_add(spans, n, numbers[i].first, numbers[i].node);
+        next = numbers[i].first + 1;
+        end = next == 0;
+    }
+    if (!end)
+        n = bpf_span_add(spans, n, next, rest);
+    return bpf_switch(g, spans, n);
+}
+
+/* Balances a list of comparisons that begins at `node`. */
+static int balance_list(struct bpf_graph *g, int node)
+{
+    struct bpf_span numbers[BALANCE_MAX];
+    size_t n = 0;
+    int rest = node;
+
+    for (; g->nodes[rest].code == EQUAL && n < BALANCE_MAX; rest = g->nodes[rest].no)
+        if (number_is_new(numbers, n, g->nodes[rest].k))
+            numbers[n++] = (struct bpf_span){.first = g->nodes[rest].k,
+                                             .node = bpf_balance(g, g->nodes[rest].yes)};
+    rest = bpf_balance(g, rest);
+    if (n >= BALANCE_MIN)
+        return decide_numbers(g, numbers, n, rest);
+    while (n-- > 0)
+        rest = bpf_test(g, BPF_JEQ, numbers[n].first, numbers[n].node, rest);
+    return rest;
+}
+
+/* Recursion depth: the longest chain of nodes, at most the length of the original program. */
+int bpf_balance(struct bpf_graph *g, int node)
+{
+    const struct bpf_node n = g->nodes[node];
+    int made = node;
+
+    if (n.balanced != NOWHERE)
+        return n.balanced;
+    if (n.code == EQUAL)
+        made = balance_list(g, node);
+    else if (BPF_CLASS(n.code) == BPF_JMP)
+        made = bpf_test(g, BPF_OP(n.code), n.k, bpf_balance(g, n.yes), bpf_balance(g, n.no));
+    else if (n.yes != NOWHERE)
+        made = bpf_step(g, n.code, n.k, bpf_balance(g, n.yes));
+    g->nodes[node].balanced = made;
+    g->nodes[made].balanced = made;
+    return made;
 }
 
 /* ---- writing the program ---- */

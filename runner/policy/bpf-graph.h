@@ -18,8 +18,9 @@ struct sock_filter;
 struct bpf_node {
     uint32_t k;
     uint16_t code;
-    int yes, no; /* successors; equal unless the node is a test */
-    int place;   /* distance of the nearest copy from the end; -1 = not placed */
+    int yes, no;  /* successors; equal unless the node is a test */
+    int place;    /* distance of the nearest copy from the end; -1 = not placed */
+    int balanced; /* what bpf_balance has made of it; -1 = nothing yet */
 };
 
 struct bpf_graph {
@@ -35,6 +36,8 @@ void bpf_graph_init(struct bpf_graph *g, struct bpf_node *nodes, size_t max);
 int bpf_return(struct bpf_graph *g, uint32_t value);
 /* Adds an instruction followed by `next`: a load, or an operation on the accumulator. */
 int bpf_step(struct bpf_graph *g, uint16_t code, uint32_t k, int next);
+/* Adds a load of the word at `offset`; `next` and the tests that follow do not load it again. */
+int bpf_load(struct bpf_graph *g, uint32_t offset, int next);
 /* Adds a test of the accumulator; op: BPF_JEQ, BPF_JGT, BPF_JGE or BPF_JSET. */
 int bpf_test(struct bpf_graph *g, uint16_t op, uint32_t k, int yes, int no);
 
@@ -47,6 +50,12 @@ struct bpf_span {
 size_t bpf_span_add(struct bpf_span *spans, size_t count, uint32_t first, int node);
 /* Adds a decision by the number in the accumulator; the first span begins at 0. */
 int bpf_switch(struct bpf_graph *g, const struct bpf_span *spans, size_t count);
+
+/*
+ * Returns a node with the meaning of `node`, where comparisons of one value with many numbers are
+ * decided by halves.
+ */
+int bpf_balance(struct bpf_graph *g, int node);
 
 /*
  * Writes the program that begins at `root`. Returns its length, or -E2BIG: longer than max, or the

@@ -15,18 +15,20 @@
     extern const char symbol##_start[], symbol##_end[]
 
 EMBED(policy_untrusted, "policies/untrusted.json");
+EMBED(policy_compute, "policies/compute.json");
 EMBED(policy_container, "policies/container.json");
 EMBED(policy_build, "policies/build.json");
 EMBED(policy_fuse, "policies/fuse.json");
 EMBED(policy_net_admin, "policies/net-admin.json");
 
-static const char *const names[] = {"untrusted", "container", "build", "fuse", "net-admin", NULL};
+static const char *const names[] = {"untrusted", "compute",   "container", "build",
+                                    "fuse",      "net-admin", NULL};
 static const struct {
     const char *start, *end;
 } texts[] = {
-    {policy_untrusted_start, policy_untrusted_end}, {policy_container_start, policy_container_end},
-    {policy_build_start, policy_build_end},         {policy_fuse_start, policy_fuse_end},
-    {policy_net_admin_start, policy_net_admin_end},
+    {policy_untrusted_start, policy_untrusted_end}, {policy_compute_start, policy_compute_end},
+    {policy_container_start, policy_container_end}, {policy_build_start, policy_build_end},
+    {policy_fuse_start, policy_fuse_end},           {policy_net_admin_start, policy_net_admin_end},
 };
 
 const char *policy_builtin(const char *name, size_t *ret_len)

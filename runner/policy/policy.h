@@ -64,7 +64,9 @@ struct policy {
     struct seccomp_profile *seccomp; /* owned; NULL after it was compiled and dropped */
     uint64_t capabilities; /* bit n = capability n: the bounding set, and the set of uid 0 */
     bool no_new_privs;
-    bool fuse; /* /dev/fuse exists; mounting also needs CAP_SYS_ADMIN and mount(2) */
+    bool fuse;       /* /dev/fuse exists; mounting also needs CAP_SYS_ADMIN and mount(2) */
+    bool no_exec;    /* each process executes the program that was asked for, and no other */
+    bool core_sched; /* processes of others never run on the same core at the same time */
     /* CAP_NET_ADMIN (must be listed) and CAP_NET_RAW are effective in its network. */
     bool net_admin;
     enum net_mode network;
@@ -93,8 +95,8 @@ void policy_free(struct policy *p);
 DEFINE_AUTO(struct policy, policy_free);
 
 /*
- * Text of a shipped policy ("untrusted", "container", "build", "fuse", "net-admin"), embedded in
- * the binary. NULL: no such policy.
+ * Text of a shipped policy ("untrusted", "compute", "container", "build", "fuse", "net-admin"),
+ * embedded in the binary. NULL: no such policy.
  */
 const char *policy_builtin(const char *name, size_t *ret_len);
 /* Names of the shipped policies, NULL-terminated. */

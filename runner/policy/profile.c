@@ -104,6 +104,7 @@ static const struct jfield rule_fields[] = {
     {.name = "action", .decode = j_enum, .off = RULE(action), .names = profile_action_names, .required = true},
     {.name = "errnoRet", .decode = j_int64, .off = RULE(errno_ret), .min = 1, .max = PROFILE_ERRNO_MAX, .nullable = true},
     {.name = "args", .decode = j_objects, .off = RULE(args), .max = PROFILE_ARGS_MAX, .array = &arg_array, .nullable = true},
+    {.name = "otherwise", .decode = j_bool, .off = RULE(otherwise)},
     {.name = "includes", .decode = j_object, .off = RULE(includes), .fields = cond_fields, .nullable = true},
     {.name = "excludes", .decode = j_object, .off = RULE(excludes), .fields = cond_fields, .nullable = true},
     {.name = "comment", .decode = j_ignore, .nullable = true},
@@ -242,6 +243,14 @@ static int check_rule(const struct seccomp_profile *p, struct profile_rule *rule
     if (rule->errno_ret != 0 && rule->action != PACT_ERRNO) {
         path.key = "errnoRet";
         return json_fail(err, -EINVAL, &path, "only goes with SCMP_ACT_ERRNO");
+    }
+    if (rule->otherwise && (rule->action == PACT_ALLOW || rule->action == PACT_LOG)) {
+        path.key = "otherwise";
+        return json_fail(err, -EINVAL, &path, "only goes with an action that denies");
+    }
+    if (rule->otherwise && rule->arg_count > 0) {
+        path.key = "args";
+        return json_fail(err, -EINVAL, &path, "a rule that says \"otherwise\" compares none");
     }
     r = check_args(p, rule, up, err);
     if (r < 0)

@@ -59,6 +59,8 @@ struct profile_rule {
     int64_t errno_ret;        /* 0 = not given: EPERM */
     struct profile_arg *args; /* owned; all must match */
     size_t arg_count;
+    /* The answer when no other rule for the call matches. Not in Docker's format. */
+    bool otherwise;
     struct profile_cond includes, excludes;
 };
 
@@ -109,9 +111,19 @@ int bpf_join(const struct nr_guard *guards, size_t guard_count, const struct bpf
              const struct bpf *allow, struct bpf *ret, struct err *err);
 
 /*
+ * The answers of calls that no allowing rule matches, for each architecture of bpf_compact and each
+ * number. The program returns `stand_in` for all of them.
+ */
+struct bpf_otherwise {
+    uint32_t stand_in;
+    uint32_t answers[2][SYSCALL_NR_MAX + 1];
+};
+
+/*
  * Replaces the program by a shorter one with the same results for the architectures in archs. All
  * other architectures get other_arch, as do numbers above SYSCALL_NR_MAX; the caller ensures that
- * they got the same before. -EINVAL: the program has instructions that libseccomp does not emit.
+ * they got the same before. otherwise: its answers replace its stand-in; NULL = there is none.
+ * -EINVAL: the program has instructions that libseccomp does not emit.
  */
-int bpf_compact(const uint32_t *archs, size_t arch_count, uint32_t other_arch, struct bpf *b,
-                struct err *err);
+int bpf_compact(const uint32_t *archs, size_t arch_count, uint32_t other_arch,
+                const struct bpf_otherwise *otherwise, struct bpf *b, struct err *err);

@@ -3,8 +3,8 @@
  *
  * - A matching deny rule overrides every allow rule, in any order.
  *
- * - A system call that the profile names, without a matching rule, gets EPERM if the default action
- * is ENOSYS; else the default action.
+ * - A system call that the profile names, without a matching rule, gets what its rule "otherwise"
+ * says; without one EPERM if the default action is ENOSYS; else the default action.
  *
  * - A number that the profile cannot have considered gets ENOSYS: unassigned, or newer than this
  * libseccomp or than the newest call named by an EPERM-by-default profile. libc's fallbacks depend
@@ -37,6 +37,10 @@ enum {
     PROGRAM_BYTES_MAX =
         1 << 20, /* bytes of one exported program, before the kernel's own limit is checked */
 };
+
+/* What the allowing program returns where no rule matches, if the answer depends on the call. No
+ * profile can ask for this action. */
+#define NO_RULE SCMP_ACT_TRACE(0xfffe)
 
 #if defined(__x86_64__)
 #define GO_ARCH "amd64"
@@ -333,7 +337,8 @@ static int find_unconditional(const struct compile *c, size_t first, size_t end,
     for (size_t i = first; i < end; i++) {
         const struct profile_rule *rule = c->syscall_refs[i].rule;
 
-        if (!c->syscall_refs[i].applies || rule_denies(rule) != deny || rule->arg_count > 0)
+        if (!c->syscall_refs[i].applies || rule_denies(rule) != deny || rule->arg_count > 0 ||
+            rule->otherwise)
             continue;
         if (found != NULL && rule_action(found) != rule_action(rule))
             return err_set(err, -EINVAL, "seccomp: %.64s: two rules for the same case disagree",
@@ -362,8 +367,8 @@ static int add_group(scmp_filter_ctx ctx, struct compile *c, size_t first, size_
     for (size_t i = first; i < end; i++) {
         const struct syscall_ref *m = &c->syscall_refs[i];
 
-        if (!m->applies || rule_denies(m->rule) != deny || (only != NULL && only != m->rule) ||
-            rule_action(m->rule) == fallback)
+        if (!m->applies || m->rule->otherwise || rule_denies(m->rule) != deny ||
+            (only != NULL && only != m->rule) || rule_action(m->rule) == fallback)
             continue;
         r = add_rule(ctx, m->rule, nr, name, err);
         if (r < 0)
@@ -438,6 +443,56 @@ static int build_program(struct compile *c, bool deny, uint32_t fallback, struct
     return added > 0 || !deny ? export_program(ctx, ret, err) : 0;
 }
 
+/* ---- answers of calls that no rule matches ---- */
+
+/* Returns the call's rule "otherwise", or NULL in *ret. */
+static int find_otherwise(const struct compile *c, size_t first, size_t end,
+                          const struct profile_rule **ret, struct err *err)
+{
+    *ret = NULL;
+    for (size_t i = first; i < end; i++) {
+        const struct syscall_ref *m = &c->syscall_refs[i];
+
+        if (!m->applies || !m->rule->otherwise)
+            continue;
+        if (*ret != NULL && rule_action(*ret) != rule_action(m->rule))
+            return err_set(err, -EINVAL, "seccomp: %.64s: two rules for the same case disagree",
+                           m->name);
+        *ret = m->rule;
+    }
+    return 0;
+}
+
+/* Fills the answers. Returns whether one differs from the fallback. */
+static int otherwise_fill(struct bpf_otherwise *o, const struct compile *c, const uint32_t *archs,
+                          size_t arch_count, uint32_t fallback, struct err *err)
+{
+    int any = 0;
+
+    o->stand_in = NO_RULE;
+    for (size_t a = 0; a < arch_count; a++)
+        for (size_t nr = 0; nr <= SYSCALL_NR_MAX; nr++)
+            o->answers[a][nr] = fallback;
+    for (size_t first = 0, end; first < c->count; first = end) {
+        const struct profile_rule *rule;
+        int r;
+
+        end = group_end(c, first);
+        r = find_otherwise(c, first, end, &rule, err);
+        if (r < 0)
+            return r;
+        for (size_t a = 0; rule != NULL && a < arch_count; a++) {
+            int nr = seccomp_syscall_resolve_name_arch(archs[a], c->syscall_refs[first].name);
+
+            if (nr < 0 || nr > SYSCALL_NR_MAX)
+                continue;
+            o->answers[a][nr] = rule_action(rule);
+            any = 1;
+        }
+    }
+    return any;
+}
+
 #define auto_bpf __attribute__((cleanup(bpf_done)))
 
 int seccomp_compile_for(const struct seccomp_profile *p, uint64_t capabilities, unsigned kernel,
@@ -450,7 +505,8 @@ int seccomp_compile_for(const struct seccomp_profile *p, uint64_t capabilities, 
     auto_compile struct compile c = {0};
     auto_bpf struct bpf deny = {0}, allow = {0}, program = {0};
     uint32_t fallback = action_value(p->default_action, p->default_errno);
-    int r;
+    struct bpf_otherwise otherwise;
+    int r, any;
 
     r = compile_init(&c, p, capabilities, kernel, err);
     if (r < 0)
@@ -465,10 +521,13 @@ int seccomp_compile_for(const struct seccomp_profile *p, uint64_t capabilities, 
     /* Unknown numbers were caught by the guards; a known call without a rule is denied. */
     if (default_is(p, PACT_ERRNO, ENOSYS))
         fallback = SCMP_ACT_ERRNO(EPERM);
+    any = otherwise_fill(&otherwise, &c, archs, arch_count, fallback, err);
+    if (any < 0)
+        return any;
     r = build_program(&c, true, SCMP_ACT_ALLOW, &deny, err);
     if (r < 0)
         return r;
-    r = build_program(&c, false, fallback, &allow, err);
+    r = build_program(&c, false, any > 0 ? otherwise.stand_in : fallback, &allow, err);
     if (r < 0)
         return r;
 
@@ -479,7 +538,8 @@ int seccomp_compile_for(const struct seccomp_profile *p, uint64_t capabilities, 
     }
     r = bpf_join(guards, arch_count, &deny, &allow, &program, err);
     if (r == 0)
-        r = bpf_compact(archs, arch_count, SCMP_ACT_ERRNO(ENOSYS), &program, err);
+        r = bpf_compact(archs, arch_count, SCMP_ACT_ERRNO(ENOSYS), any > 0 ? &otherwise : NULL,
+                        &program, err);
     if (r < 0)
         return r;
     *ret = program;

@@ -88,8 +88,8 @@ static int read_text(const char *name, bool from_files, char **ret, size_t *ret_
     if (!from_files || (strchr(name, '/') == NULL && strchr(name, '.') == NULL))
         return err_set(
             err, -ENOENT,
-            "policy '%s': no such policy (untrusted, container, build, fuse, net-admin%s)", name,
-            from_files ? ", or a path to a file" : "");
+            "policy '%s': no such policy (untrusted, compute, container, build, fuse, net-admin%s)",
+            name, from_files ? ", or a path to a file" : "");
     fd = open(name, O_RDONLY | O_CLOEXEC | O_NONBLOCK | O_NOCTTY);
     if (fd < 0)
         return err_errno(err, -errno, "policy '%s'", name);

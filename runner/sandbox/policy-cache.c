@@ -36,7 +36,7 @@ static const char dir_name[] = "policies.cache";
 /* Followed by the strings of masked, then of read_only, each NUL-terminated. */
 struct packed {
     char name[POLICY_NAME_MAX + 1];
-    uint8_t no_new_privs, fuse, net_admin;
+    uint8_t no_new_privs, fuse, net_admin, no_exec, core_sched;
     uint32_t network;
     struct net_access access;
     uint64_t capabilities;
@@ -57,7 +57,7 @@ static int make_key(struct buf *key, const char *text, size_t len)
 
     if (uname(&u) < 0)
         return -errno;
-    r = buf_printf(key, "rind %s format 7 %zu\nkernel %s %s\n", RIND_VERSION, sizeof(struct packed),
+    r = buf_printf(key, "rind %s format 8 %zu\nkernel %s %s\n", RIND_VERSION, sizeof(struct packed),
                    u.release, u.machine);
     return r < 0 ? r : buf_append(key, text, len);
 }
@@ -128,6 +128,8 @@ static int unpack_policy(const char *body, size_t len, struct policy **ret, stru
     p->no_new_privs = h.no_new_privs != 0;
     p->fuse = h.fuse != 0;
     p->net_admin = h.net_admin != 0;
+    p->no_exec = h.no_exec != 0;
+    p->core_sched = h.core_sched != 0;
     p->network = (enum net_mode)h.network;
     p->access = h.access;
     p->limits = h.limits;
@@ -195,6 +197,8 @@ static int pack_policy(struct buf *b, const struct policy *p, const struct bpf *
     h.no_new_privs = p->no_new_privs;
     h.fuse = p->fuse;
     h.net_admin = p->net_admin;
+    h.no_exec = p->no_exec;
+    h.core_sched = p->core_sched;
     h.network = p->network;
     h.access = p->access;
     h.capabilities = p->capabilities;

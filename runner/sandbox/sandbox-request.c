@@ -505,6 +505,10 @@ int sandbox_request(struct buf *b, const char *id, const struct spec *spec,
         flags |= LAUNCH_NO_NEW_PRIVS;
     if (policy->fuse)
         flags |= LAUNCH_FUSE;
+    if (policy->core_sched)
+        flags |= LAUNCH_CORE_SCHED;
+    if (policy->no_exec || spec->no_exec)
+        flags |= LAUNCH_NO_EXEC;
     if (spec->read_only)
         flags |= LAUNCH_READ_ONLY;
     if (spec_shows_host(spec))

@@ -401,6 +401,7 @@ int spec_to_json(const struct spec *s, json_t **ret, struct err *err)
         put_value(&o, "capDrop", encode_cap_drop(s));
     put_value(&o, "readOnly", json_boolean(s->read_only));
     put_value(&o, "init", json_boolean(s->init));
+    put_value(&o, "noExec", json_boolean(s->no_exec));
     put_value(&o, "tty", json_boolean(s->tty));
     put_value(&o, "stdin", json_boolean(s->interactive));
     put_value(&o, "attach", json_boolean(s->attach));

@@ -909,6 +909,7 @@ static const struct jfield spec_fields[] = {
     {.name = "sysctls",    .decode = d_list,       .nullable = true},
     {.name = "readOnly",   .decode = d_bool,       .nullable = true, .off = SPEC(read_only)},
     {.name = "init",       .decode = d_bool,       .nullable = true, .off = SPEC(init)},
+    {.name = "noExec",     .decode = d_bool,       .nullable = true, .off = SPEC(no_exec)},
     {.name = "tty",        .decode = d_bool,       .nullable = true, .off = SPEC(tty)},
     {.name = "stdin",      .decode = d_bool,       .nullable = true, .off = SPEC(interactive)},
     {.name = "attach",     .decode = d_bool,       .nullable = true, .off = SPEC(attach)},

@@ -161,9 +161,9 @@ int spec_set_policy(struct spec *s, const char *text, struct err *err)
     if (policy_builtin(text, &unused) == NULL)
         return err_set(
             err, -ENOENT,
-            "policy \"%.*s\": must be %s, %s, %s, %s, %s, or the path of a policy file with a "
-            "/ in it",
-            QUOTE_MAX, text, names[0], names[1], names[2], names[3], names[4]);
+            "policy \"%.*s\": must be %s, %s, %s, %s, %s, %s, or the path of a policy file "
+            "with a / in it",
+            QUOTE_MAX, text, names[0], names[1], names[2], names[3], names[4], names[5]);
     return replace_string(&s->policy, text, err);
 }
 

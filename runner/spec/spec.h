@@ -166,6 +166,7 @@ struct spec {
     size_t host_count;
     uint64_t cap_drop; /* bit n: capability n of the policy is dropped */
     bool read_only, tty, interactive, init;
+    bool no_exec;       /* as of the policy, which may say it, too */
     bool attach;        /* for kept sandboxes: output goes to attached clients, not to a log */
     bool console;       /* for kept sandboxes: output goes to all clients, and a log with times */
     bool discard;       /* with console: output goes to clients, and to no log */

@@ -277,6 +277,14 @@ int probe_seccomp(const struct probe_env *env)
     return syscall(SYS_seccomp, SECCOMP_SET_MODE_FILTER, 0, &program) < 0 ? -errno : 0;
 }
 
+int probe_core_sched(const struct probe_env *env)
+{
+    enum { SCHED_CORE = 62, SCHED_CORE_CREATE = 1, THIS_THREAD = 0 }; /* linux/prctl.h, 5.14 */
+
+    (void)env;
+    return prctl(SCHED_CORE, SCHED_CORE_CREATE, 0, THIS_THREAD, 0) < 0 ? -errno : 0;
+}
+
 int probe_pidfd(const struct probe_env *env)
 {
     auto_close int fd = FD_NONE;

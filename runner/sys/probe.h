@@ -39,15 +39,16 @@ probe_fn probe_pidfd;      /* clone3, pidfd_open, pidfd_send_signal, waitid(P_PI
 probe_fn probe_memfd_exec; /* a sealed memfd, marked executable, can be executed */
 probe_fn probe_openat2;    /* openat2 with RESOLVE_IN_ROOT */
 probe_fn probe_close_range;
-probe_fn probe_mount_api;     /* fsopen, fsconfig, fsmount, mount_setattr */
-probe_fn probe_fs;            /* a new instance of the file system `text`, in own namespaces */
-probe_fn probe_proc;          /* a new /proc in new user, mount, and pid namespaces */
-probe_fn probe_sysfs;         /* a new /sys in new user, mount, and net namespaces */
-probe_fn probe_fuse;          /* /dev/fuse opens, and can be mounted */
-probe_fn probe_disk;          /* loop devices are available, and ext4 can be mounted */
-probe_fn probe_xattrs;        /* trusted.* and user.* attributes in the scratch directory `dir` */
-probe_fn probe_idmap;         /* an idmapped clone of `dir`, ids from number on */
-probe_fn probe_overlay;       /* overlay in the scratch directory `dir`, and a write to it */
+probe_fn probe_core_sched; /* a core scheduling cookie; -ENODEV: no core has two threads in use */
+probe_fn probe_mount_api;  /* fsopen, fsconfig, fsmount, mount_setattr */
+probe_fn probe_fs;         /* a new instance of the file system `text`, in own namespaces */
+probe_fn probe_proc;       /* a new /proc in new user, mount, and pid namespaces */
+probe_fn probe_sysfs;      /* a new /sys in new user, mount, and net namespaces */
+probe_fn probe_fuse;       /* /dev/fuse opens, and can be mounted */
+probe_fn probe_disk;       /* loop devices are available, and ext4 can be mounted */
+probe_fn probe_xattrs;     /* trusted.* and user.* attributes in the scratch directory `dir` */
+probe_fn probe_idmap;      /* an idmapped clone of `dir`, ids from number on */
+probe_fn probe_overlay;    /* overlay in the scratch directory `dir`, and a write to it */
 probe_fn probe_overlay_idmap; /* likewise with the lower layer idmapped, ids from number on */
 probe_fn probe_overlay_user;  /* likewise inside a user namespace */
 probe_fn probe_veth;          /* a veth pair in a new net namespace */

@@ -23,6 +23,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include "init/exec-once.h"
 #include "init/init.h"
 #include "init/raw.h"
 #include "proto/syscalls.h"
@@ -53,6 +54,7 @@ struct exec_child {
     int cwd_error; /* of step_cwd_as_root; 0: the directory is the one asked for */
     struct userdb_identity who;
     struct exec_arena *arena, own_arena;
+    uint64_t secret; /* sixth argument of execve (exec-once.h); 0 without PLAN_NO_EXEC */
     char home[HOME_ENTRY_MAX];
 };
 
@@ -540,6 +542,20 @@ static long install_filter(const struct exec_child *e, uint32_t count, uint32_t 
     return count == 0 ? 0 : RAW(SYS_seccomp, SET_MODE_FILTER, 0, RAW_PTR(&prog));
 }
 
+/* Installs the filter that lets no execve through but this process's own. */
+static long install_exec_once(struct exec_child *e)
+{
+    enum { SET_MODE_FILTER = 1 };
+    struct sock_filter insns[EXEC_ONCE_MAX];
+    struct sock_fprog prog = {.filter = insns};
+    long r = RAW(SYS_getrandom, RAW_PTR(&e->secret), sizeof(e->secret), 0);
+
+    if (r != (long)sizeof(e->secret))
+        return r < 0 ? r : -EIO;
+    prog.len = (unsigned short)exec_once_build(insns, e->secret);
+    return RAW(SYS_seccomp, SET_MODE_FILTER, 0, RAW_PTR(&prog));
+}
+
 /* The policy's filter comes last: it may forbid further filters. */
 static int step_seccomp(struct exec_child *e)
 {
@@ -550,6 +566,8 @@ static int step_seccomp(struct exec_child *e)
         r = RAW(SYS_prctl, PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0);
     if (r == 0)
         r = install_filter(e, h->guard_count, h->guard);
+    if (r == 0 && (h->flags & PLAN_NO_EXEC) != 0)
+        r = install_exec_once(e);
     if (r == 0)
         r = install_filter(e, h->policy_count, h->policy);
     return raw_error(r);
@@ -580,7 +598,8 @@ static void env_add_home(struct exec_child *e)
 
 static int exec_run(const struct exec_child *e, const char *path)
 {
-    return raw_error(RAW(SYS_execve, RAW_PTR(path), RAW_PTR(e->argv), RAW_PTR(e->envp)));
+    return raw_error(
+        RAW(SYS_execve, RAW_PTR(path), RAW_PTR(e->argv), RAW_PTR(e->envp), 0, 0, (long)e->secret));
 }
 
 /* As execvp(3), but scripts without "#!" are left to the shell. The most specific error wins. */
@@ -618,7 +637,7 @@ static int step_execve(struct exec_child *e)
     env_add_home(e);
     if (e->program_fd >= 0)
         return raw_error(RAW(SYS_execveat, e->program_fd, RAW_PTR(""), RAW_PTR(e->argv),
-                             RAW_PTR(e->envp), AT_EMPTY_PATH));
+                             RAW_PTR(e->envp), AT_EMPTY_PATH, (long)e->secret));
     if (e->argv[0][0] == '\0')
         return ENOENT;
     if (strchr(e->argv[0], '/') == NULL)

@@ -43,7 +43,8 @@ enum plan_flags {
     /* with PLAN_GUARD: the policy grants CAP_FSETID, which `capabilities` lacks; a broker may use
      * it outside the guarded mounts */
     PLAN_GUARD_FSETID = 1 << 7,
-    PLAN_FLAGS_ALL = (1 << 8) - 1,
+    PLAN_NO_EXEC = 1 << 8, /* a process executes one program, and no other (exec-once.h) */
+    PLAN_FLAGS_ALL = (1 << 9) - 1,
 };
 
 /* Operations; see shim/init/setup.c. Paths are relative to the new root and have no leading slash.

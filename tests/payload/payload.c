@@ -117,17 +117,18 @@ static const struct {
     int value;
     const char *name;
 } errnos[] = {
-    E(EPERM),           E(ENOENT),      E(ESRCH),           E(EINTR),      E(EIO),
-    E(ENXIO),           E(E2BIG),       E(ENOEXEC),         E(EBADF),      E(ECHILD),
-    E(EAGAIN),          E(ENOMEM),      E(EACCES),          E(EFAULT),     E(ENOTBLK),
-    E(EBUSY),           E(EEXIST),      E(EXDEV),           E(ENODEV),     E(ENOTDIR),
-    E(EISDIR),          E(EINVAL),      E(ENFILE),          E(EMFILE),     E(ENOTTY),
-    E(ETXTBSY),         E(EFBIG),       E(ENOSPC),          E(ESPIPE),     E(EROFS),
-    E(EMLINK),          E(EPIPE),       E(ERANGE),          E(EDEADLK),    E(ENAMETOOLONG),
-    E(ENOSYS),          E(ENOTEMPTY),   E(ELOOP),           E(EOVERFLOW),  E(ENOTSOCK),
-    E(EAFNOSUPPORT),    E(EADDRINUSE),  E(ECONNREFUSED),    E(ETIMEDOUT),  E(ENOKEY),
-    E(EPROTONOSUPPORT), E(EOPNOTSUPP),  E(ENODATA),         E(EDQUOT),     E(EUSERS),
-    E(EADDRNOTAVAIL),   E(ENETUNREACH), E(ESOCKTNOSUPPORT), E(EPROTOTYPE), E(EHOSTUNREACH),
+    E(EPERM),           E(ENOENT),        E(ESRCH),        E(EINTR),           E(EIO),
+    E(ENXIO),           E(E2BIG),         E(ENOEXEC),      E(EBADF),           E(ECHILD),
+    E(EAGAIN),          E(ENOMEM),        E(EACCES),       E(EFAULT),          E(ENOTBLK),
+    E(EBUSY),           E(EEXIST),        E(EXDEV),        E(ENODEV),          E(ENOTDIR),
+    E(EISDIR),          E(EINVAL),        E(ENFILE),       E(EMFILE),          E(ENOTTY),
+    E(ETXTBSY),         E(EFBIG),         E(ENOSPC),       E(ESPIPE),          E(EROFS),
+    E(EMLINK),          E(EPIPE),         E(ERANGE),       E(EDEADLK),         E(ENAMETOOLONG),
+    E(ENOSYS),          E(ENOTEMPTY),     E(ELOOP),        E(EOVERFLOW),       E(ENOTSOCK),
+    E(EAFNOSUPPORT),    E(EADDRINUSE),    E(ECONNREFUSED), E(ETIMEDOUT),       E(ENOKEY),
+    E(EPROTONOSUPPORT), E(ENOPROTOOPT),   E(EOPNOTSUPP),   E(ENODATA),         E(EDQUOT),
+    E(EUSERS),          E(EADDRNOTAVAIL), E(ENETUNREACH),  E(ESOCKTNOSUPPORT), E(EPROTOTYPE),
+    E(EHOSTUNREACH),
 };
 
 const char *errno_name(int e)

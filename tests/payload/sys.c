@@ -61,6 +61,34 @@ static int cmd_sys(int argc, char **argv)
     return 0;
 }
 
+/*
+ * calls TABLE:NR[:ARG…]…: each call in a child of its own, with arguments that do nothing when the
+ * call is let through. TABLE is 64, 32 (int 0x80) or x32. What the calls are is the test's to say.
+ */
+static int cmd_calls(int argc, char **argv)
+{
+    js_open(NULL, '{');
+    for (int i = 1; i < argc; i++) {
+        char text[160], *at = text, *field;
+        struct raw r = {0};
+        bool i386;
+        int n = 0;
+
+        snprintf(text, sizeof(text), "%s", argv[i]);
+        field = strsep(&at, ":");
+        i386 = strcmp(field, "32") == 0;
+        r.nr = at != NULL ? (long)number(strsep(&at, ":")) : -1;
+        if (strcmp(field, "x32") == 0)
+            r.nr |= 0x40000000;
+        while (at != NULL && n < 6)
+            r.a[n++] = (long)number(strsep(&at, ":"));
+        js_outcome(argv[i], in_child(i386 ? i386_call : raw_call, &r));
+    }
+    js_close('}');
+    putchar('\n');
+    return 0;
+}
+
 #if defined(__x86_64__)
 /* clang-format off */
 static const struct { const char *name; struct raw call; } i386_calls[] = {
@@ -373,6 +401,7 @@ const struct cmd sys_cmds[] = {
     {"intocgroup", cmd_into, "DIR…: clone3 into each"},
     {"sys", cmd_sys, "NR ARG…: one call"},
     {"int80", cmd_int80, ": getpid through int 0x80"},
+    {"calls", cmd_calls, "TABLE:NR[:ARG...]...: calls by number; TABLE is 64, 32 or x32"},
     {"i386", cmd_i386, ": calls through int 0x80"},
     {"x32", cmd_x32, ": calls with the x32 bit"},
     {"hugepages", cmd_hugepages, ": huge pages by every call that makes some"},

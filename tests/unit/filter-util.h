@@ -23,7 +23,13 @@
 #define AUTO_BPF  __attribute__((cleanup(bpf_done)))
 #define NEW_LINUX KERNEL(6, 18)
 
-enum { TIOCSTI_NR = 0x5412, TIOCLINUX_NR = 0x541c, TCGETS_NR = 0x5401 };
+enum {
+    TCGETS_NR = 0x5401,
+    TIOCSTI_NR = 0x5412,
+    TIOCLINUX_NR = 0x541c,
+    TIOCCONS_NR = 0x541d,
+    TIOCSETD_NR = 0x5423,
+};
 
 static inline uint32_t ask(const struct bpf *b, uint32_t arch, int nr, const uint64_t *args)
 {

@@ -177,7 +177,7 @@ static void compact(const struct sock_filter *f, size_t count, int want)
     if (b.insns == NULL)
         abort();
     (void)memcpy(b.insns, f, count * sizeof(*f));
-    CHECK_INT(bpf_compact(archs, 1, 77, &b, &err), want);
+    CHECK_INT(bpf_compact(archs, 1, 77, NULL, &b, &err), want);
     if (want == 0) {
         (void)memcpy(insns, b.insns, b.count * sizeof(*f));
         for (uint32_t nr = 0; nr < SYSCALL_NR_MAX; nr++)
@@ -192,6 +192,67 @@ static void compact(const struct sock_filter *f, size_t count, int want)
         CHECK(strstr(err.msg, "instruction") != NULL);
     }
     bpf_done(&b);
+}
+
+/* A list as libseccomp makes it: each comparison loads and masks both halves of the argument. */
+TEST(a_long_list_of_numbers_is_halved)
+{
+    enum { LOW = 16, PARTS = 6, COUNT = 100 };
+    struct sock_filter f[2 + COUNT * (PARTS + 1) + 1];
+    struct seccomp_data d = {.arch = AUDIT_ARCH_X86_64};
+    static const uint32_t archs[] = {AUDIT_ARCH_X86_64};
+    struct err err = ERR_NONE;
+    struct bpf b;
+    size_t n = 0;
+
+    f[n++] = (struct sock_filter)BPF_STMT(LOAD, 0);
+    f[n++] = (struct sock_filter)BPF_JUMP(BPF_JMP | BPF_JEQ | BPF_K, SYSCALL_NR_MAX, 0, 0);
+    for (uint32_t i = 0; i < COUNT; i++) {
+        /* The second half of the list has numbers of the first once more, with other answers. */
+        const uint32_t number = i < COUNT / 2 ? i * 3 : (i - COUNT / 2) * 6;
+
+        f[n++] = (struct sock_filter)BPF_STMT(LOAD, LOW + 4);
+        f[n++] = (struct sock_filter)BPF_STMT(BPF_ALU | BPF_AND | BPF_K, 0);
+        f[n++] = (struct sock_filter)BPF_JUMP(BPF_JMP | BPF_JEQ | BPF_K, 0, 0, 4);
+        f[n++] = (struct sock_filter)BPF_STMT(LOAD, LOW);
+        f[n++] = (struct sock_filter)BPF_STMT(BPF_ALU | BPF_AND | BPF_K, UINT32_MAX);
+        f[n++] = (struct sock_filter)BPF_JUMP(BPF_JMP | BPF_JEQ | BPF_K, number, 0, 1);
+        f[n++] = (struct sock_filter)BPF_STMT(BPF_RET | BPF_K, 100 + i);
+    }
+    f[n++] = (struct sock_filter)BPF_STMT(BPF_RET | BPF_K, 7);
+    b = (struct bpf){.insns = malloc(sizeof(f)), .count = n};
+    if (b.insns == NULL)
+        abort();
+    (void)memcpy(b.insns, f, n * sizeof(f[0]));
+    CHECK_INT(bpf_compact(archs, 1, 77, NULL, &b, &err), 0);
+    CHECK(b.count < 3 * COUNT);
+    for (uint64_t arg = 0; arg < 700; arg++) {
+        d.args[0] = arg | (arg % 2 != 0 ? UINT64_C(5) << 32 : 0);
+        CHECK_INT(sim_run(b.insns, b.count, &d), sim_run(f, n, &d));
+    }
+    d.args[0] = UINT32_MAX;
+    CHECK_INT(sim_run(b.insns, b.count, &d), 7);
+    bpf_done(&b);
+}
+
+TEST(numbers_at_both_ends)
+{
+    static const uint32_t numbers[] = {0, 1, 5, 9, 100, UINT32_MAX - 1, UINT32_MAX};
+    struct bpf_graph g;
+    int node, count;
+
+    bpf_graph_init(&g, nodes, NODES);
+    node = bpf_return(&g, 999);
+    for (uint32_t i = 0; i < 7; i++)
+        node = bpf_test(&g, BPF_JEQ, numbers[i], bpf_return(&g, i), node);
+    node = bpf_balance(&g, bpf_load(&g, 0, bpf_load(&g, 0, node)));
+    count = bpf_graph_emit(&g, node, insns, INSNS);
+    CHECK(count > 0);
+    for (uint32_t i = 0; i < 7; i++)
+        CHECK_INT(ask((size_t)count, numbers[i], 0), i);
+    for (uint32_t nr = 2; nr < 5; nr++)
+        CHECK_INT(ask((size_t)count, nr, 0), 999);
+    CHECK_INT(ask((size_t)count, UINT32_MAX - 2, 0), 999);
 }
 
 #define ARG(n) ((uint32_t)offsetof(struct seccomp_data, args[n]))

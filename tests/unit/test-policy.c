@@ -41,7 +41,7 @@ static bool lists(char *const *paths, const char *path)
 
 TEST(shipped_policies_parse_and_carry_their_names)
 {
-    static const char *const want[] = {"untrusted", "container", "build",
+    static const char *const want[] = {"untrusted", "compute",   "container", "build",
                                        "fuse",      "net-admin", NULL};
     const char *const *names = policy_builtin_names();
     size_t len;
@@ -89,6 +89,25 @@ TEST(untrusted_is_tight)
     CHECK_INT(p->limits.shm_bytes, 64 << 20);
     CHECK_INT(p->limits.cpu_millis, LIMIT_UNSET);
     CHECK(p->limits.user_namespaces > 0 && p->limits.inotify_instances > 0);
+}
+
+TEST(compute_has_less)
+{
+    auto_ptr(policy_free) struct policy *p = builtin("compute"), *u = builtin("untrusted");
+
+    if (p == NULL || u == NULL)
+        return;
+    CHECK(p->no_new_privs && !p->no_exec && !p->core_sched);
+    CHECK_INT(p->network, NET_NONE);
+    CHECK_INT(p->capabilities, 0);
+    CHECK_INT(p->limits.pids, 64);
+    CHECK(p->limits.memory_bytes < u->limits.memory_bytes &&
+          p->limits.shm_bytes < u->limits.shm_bytes);
+    CHECK_INT(p->limits.inotify_instances, 0);
+    for (size_t i = 0; u->masked[i] != NULL; i++)
+        CHECK(lists(p->masked, u->masked[i]));
+    for (size_t i = 0; u->read_only[i] != NULL; i++)
+        CHECK(lists(p->read_only, u->read_only[i]));
 }
 
 TEST(container_is_what_docker_gives)
@@ -269,6 +288,8 @@ static const struct {
     {"seccomp", RULES("{\"names\":[\"a\"],\"name\":\"b\",\"action\":\"SCMP_ACT_ALLOW\"}"), -EINVAL, "seccomp.syscalls[0]: has both name and names"},
     {"seccomp", RULES("{\"names\":[\"a\"]}"), -EINVAL, "seccomp.syscalls[0].action: missing"},
     {"seccomp", RULES("{\"names\":[\"a\"],\"action\":\"SCMP_ACT_ALLOW\",\"errnoRet\":1}"), -EINVAL, "seccomp.syscalls[0].errnoRet: only goes with SCMP_ACT_ERRNO"},
+    {"seccomp", RULES("{\"names\":[\"a\"],\"action\":\"SCMP_ACT_ALLOW\",\"otherwise\":true}"), -EINVAL, "seccomp.syscalls[0].otherwise: only goes with an action that denies"},
+    {"seccomp", RULES("{\"names\":[\"a\"],\"action\":\"SCMP_ACT_ERRNO\",\"otherwise\":true,\"args\":[{\"index\":0,\"value\":1,\"op\":\"SCMP_CMP_EQ\"}]}"), -EINVAL, "seccomp.syscalls[0].args: a rule that says \"otherwise\" compares none"},
     {"seccomp", RULES("{\"names\":[\"a\"],\"action\":\"SCMP_ACT_ERRNO\",\"errnoRet\":4096}"), -ERANGE, "seccomp.syscalls[0].errnoRet: must be between 1 and 4095"},
     {"seccomp", RULES("{\"names\":[\"a\"],\"action\":\"SCMP_ACT_ALLOW\"},{\"names\":[\"b\"],\"action\":\"x\"}"), -EINVAL, NULL},
     {"seccomp", RULES("{\"names\":[\"a\"],\"action\":\"SCMP_ACT_ALLOW\",\"includes\":{\"caps\":[\"SYS_ADMIN\"]}}"), -EINVAL, "seccomp.syscalls[0].includes.caps[0]: \"SYS_ADMIN\" is not a capability"},

@@ -103,6 +103,36 @@ TEST(a_denial_wins_in_any_order)
     }
 }
 
+TEST(otherwise_answers_what_no_rule_matches)
+{
+    static const char profile[] =
+        "{\"defaultAction\":\"SCMP_ACT_ERRNO\",\"defaultErrnoRet\":38," BOTH_ARCHES
+        "\"syscalls\":[" RULE("\"prctl\",\"ioctl\"", "ERRNO", ",\"otherwise\":true,\"errnoRet\":22") "," RULE(
+            "\"prctl\"", "ALLOW",
+            ARGS1("0", "9", "EQ")) "," RULE("\"prctl\"", "ERRNO",
+                                            ARGS1("0", "8",
+                                                  "EQ")) "," RULE("\"ioctl\",\"read\"", "ALLOW",
+                                                                  "") "," RULE("\"write\"", "ALLOW",
+                                                                               ARGS1("0", "1",
+                                                                                     "EQ")) "]}";
+    static const struct call calls[] = {
+        {.name = "prctl", .args = {9}, .want = ALLOW},
+        {.name = "prctl", .args = {8}, .want = DENY(EPERM)},
+        {.name = "prctl", .args = {7}, .want = DENY(EINVAL)},
+        {.name = "ioctl", .args = {7, 7}, .want = ALLOW}, /* a rule without arguments matches */
+        {.name = "read", .want = ALLOW},
+        {.name = "write", .args = {1}, .want = ALLOW},
+        {.name = "write", .args = {2}, .want = DENY(EPERM)}, /* the default of named calls */
+        {.name = "close", .want = DENY(ENOSYS)},
+    };
+    AUTO_BPF struct bpf b = {0};
+    struct err err = ERR_NONE;
+
+    CHECK_INT(compile(profile, 0, NEW_LINUX, &b, NULL, &err), 0);
+    CHECK_CALLS("otherwise", &b, AUDIT_ARCH_X86_64, calls);
+    CHECK_CALLS("otherwise", &b, AUDIT_ARCH_I386, calls);
+}
+
 TEST(every_action)
 {
     static const struct {
@@ -197,6 +227,9 @@ TEST(profiles_that_would_not_mean_what_they_say)
          "SCMP_ACT_ERRNO and SCMP_CMP_EQ (a denying rule wins)"},
         {RULE("\"socket\"", "ERRNO", ",\"errnoRet\":1") "," RULE("\"socket\"", "ERRNO",
                                                                  ",\"errnoRet\":38"),
+         "seccomp: socket: two rules for the same case disagree"},
+        {RULE("\"socket\"", "ERRNO", ",\"otherwise\":true") "," RULE(
+             "\"socket\"", "ERRNO", ",\"otherwise\":true,\"errnoRet\":38"),
          "seccomp: socket: two rules for the same case disagree"},
         {RULE("\"socket\"", "ALLOW", "") "," RULE("\"socket\"", "LOG", ""),
          "seccomp: socket: two rules for the same case disagree"},

@@ -142,7 +142,7 @@ static const struct refused {
     {TAG_HOSTNAME, 0, B("a b\0"), -EINVAL, "record hostname"},
     {TAG_HOSTNAME, 0, B("\33[2J\0"), -EINVAL, "record hostname"},
     {TAG_FLAGS, 0, B("\0\0\0\0"), -EPROTO, "record flags"},
-    {TAG_FLAGS, 0, B("\0\1\0\0\0\0\0\0"), -EINVAL, "record flags"},
+    {TAG_FLAGS, 0, B("\0\2\0\0\0\0\0\0"), -EINVAL, "record flags"},
     {TAG_FLAGS, 0, B(FF8), -EINVAL, "record flags"},
     {TAG_CAPABILITIES, 0, B("\0\0\0\0\0\2\0\0"), -ERANGE, "record capabilities"},
     {TAG_CAPABILITIES, 0, B(FF8), -ERANGE, "record capabilities"},
