@@ -59,7 +59,7 @@ struct barrier {
 };
 
 static_assert(CHECK_ID_MAX <= 64, "checks fit a mask");
-enum { BARRIER_IDS = 64 };
+enum { BARRIER_IDS = CHECK_ID_MAX < 64 ? CHECK_ID_MAX : 64 };
 #define BIT(id) (UINT64_C(1) << (id))
 
 static void describe_filter(const struct policy *p, char *ret, size_t len)
@@ -153,7 +153,7 @@ enum { BARRIER_COUNT = sizeof(barriers) / sizeof(barriers[0]) };
 /* A check that the policy does not require cannot turn a barrier off. */
 static bool barrier_is_on(const struct barrier *b, const struct check_result *checks)
 {
-    for (int id = 0; id < CHECK_ID_MAX && id < BARRIER_IDS; id++)
+    for (int id = 0; id < BARRIER_IDS; id++)
         if ((b->needs & BIT(id)) != 0 && checks[id].required && checks[id].state != CHECK_OK &&
             checks[id].state != CHECK_LIMITED)
             return false;
