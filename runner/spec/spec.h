@@ -232,6 +232,8 @@ int spec_env_beneath(struct spec *s, char *const *env, struct err *err);
  */
 #define SPEC_LABEL_OWN "rind.docker"
 bool spec_label_is_own(const char *label); /* argument: "K=V" */
+/* True for a container that Docker's API has made: it has that label. */
+bool spec_is_docker(const struct spec *s);
 /*
  * Adds labels that the spec does not set itself. Skips invalid labels, those without room, and
  * SPEC_LABEL_OWN.
