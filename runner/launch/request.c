@@ -194,7 +194,8 @@ static int dec_root_dir(const struct request_record *r, struct launch_request *q
 
 static int dec_volume(const struct request_record *r, struct launch_request *q)
 {
-    struct launch_volume v = {.read_only = (r->flags & 1) != 0};
+    struct launch_volume v = {.read_only = (r->flags & LAUNCH_VOLUME_READ_ONLY) != 0,
+                              .make = (r->flags & LAUNCH_VOLUME_MAKE_SOURCE) != 0};
     const unsigned char *end = r->data + r->len;
     const unsigned char *nul;
 
@@ -589,7 +590,7 @@ static const struct {
     [TAG_SHM]          = {"shm",          dec_shm,          false},
     [TAG_LAYER]        = {"layer",        dec_layer,        true},
     [TAG_ROOT_DIR]     = {"root_dir",     dec_root_dir,     false},
-    [TAG_VOLUME]       = {"volume",       dec_volume,       true, 1},
+    [TAG_VOLUME]       = {"volume",       dec_volume,       true, 3},
     [TAG_TMPFS]        = {"tmpfs",        dec_tmpfs,        true, 3},
     [TAG_TMPFS_ROOT]   = {"tmpfs_root",   dec_tmpfs_root,   true},
     [TAG_MASKED]       = {"masked",       dec_masked,       true},

@@ -130,7 +130,8 @@ enum launch_tag {
     TAG_SHM,          /* u64 bytes */
     TAG_LAYER,        /* string: a name under layers/; top first */
     TAG_ROOT_DIR,     /* string: an absolute host directory, read-only, below an allowed prefix */
-    TAG_VOLUME,   /* flags: 1 = read-only; u32 uid and u32 gid inside, then source NUL target NUL */
+    /* flags: 1 = read-only, 2 = a missing source is made, as a directory; */
+    TAG_VOLUME,   /* u32 uid and u32 gid inside, then source NUL target NUL */
     TAG_TMPFS,    /* flags: 1 = read-only, 2 = noexec; u64 bytes, then target NUL */
     TAG_MASKED,   /* string, absolute */
     TAG_READONLY, /* string, absolute */
@@ -246,6 +247,7 @@ struct launch_volume {
     uint32_t uid, gid; /* the inside ids that the source's owner and group are mapped to */
     bool read_only;
     bool named; /* source is a volume's name; the ids are ignored */
+    bool make;  /* a missing source is made, as a directory */
 };
 
 /* The root directory of a tmpfs: its mode, and its owner inside. */
@@ -262,6 +264,7 @@ struct launch_tmpfs {
     struct launch_tmpfs_root root;
 };
 
+enum { LAUNCH_VOLUME_READ_ONLY = 1 << 0, LAUNCH_VOLUME_MAKE_SOURCE = 1 << 1 };
 enum { LAUNCH_TMPFS_READ_ONLY = 1 << 0, LAUNCH_TMPFS_NO_EXEC = 1 << 1 };
 
 struct launch_rlimit {

@@ -382,7 +382,8 @@ static int put_volumes(struct buf *b, const struct spec *spec, int root_fd, stru
                                                      .target = spec->volumes[i].target,
                                                      .uid = uid,
                                                      .gid = gid,
-                                                     .read_only = spec->volumes[i].read_only});
+                                                     .read_only = spec->volumes[i].read_only,
+                                                     .make = spec->volumes[i].make});
     }
     return 0;
 }

@@ -122,8 +122,8 @@ static json_t *encode_ulimit(const struct rlimit_value *v)
 static json_t *encode_volume(const struct volume *v)
 {
     if (!v->named)
-        return json_pack("{s:s, s:s, s:b}", "source", v->source, "target", v->target, "readOnly",
-                         v->read_only);
+        return json_pack("{s:s, s:s, s:b, s:o*}", "source", v->source, "target", v->target,
+                         "readOnly", v->read_only, "makeSource", v->make ? json_true() : NULL);
     return json_pack("{s:s?, s:s, s:b, s:b, s:s*}", "source", v->source, "target", v->target,
                      "readOnly", v->read_only, "noCopy", v->no_copy, "from", v->from);
 }

@@ -314,7 +314,7 @@ static int d_labels(json_t *value, const struct jfield *field, void *dst, const 
 
 struct volume_json {
     char *source, *target, *from; /* owned */
-    bool read_only, no_copy;
+    bool read_only, no_copy, make;
 };
 
 static const struct jfield volume_fields[] = {
@@ -332,6 +332,7 @@ static const struct jfield volume_fields[] = {
      .required = true},
     {.name = "readOnly", .decode = j_bool, .off = offsetof(struct volume_json, read_only)},
     {.name = "noCopy", .decode = j_bool, .off = offsetof(struct volume_json, no_copy)},
+    {.name = "makeSource", .decode = j_bool, .off = offsetof(struct volume_json, make)},
     {.name = "from",
      .decode = j_string,
      .off = offsetof(struct volume_json, from),
@@ -354,6 +355,8 @@ static int decode_volume(json_t *element, struct spec *s, const struct jpath *pa
 
         if (!named && v.no_copy)
             r = json_fail(err, -EINVAL, path, "noCopy: only of a named volume");
+        else if (named && v.make)
+            r = json_fail(err, -EINVAL, path, "makeSource: only of a directory of the host");
         else if (v.from != NULL && (!named || v.no_copy))
             r = json_fail(err, -EINVAL, path, "from: only of a named volume that is filled");
         else if (!named)
@@ -363,6 +366,8 @@ static int decode_volume(json_t *element, struct spec *s, const struct jpath *pa
                       : spec_put_volume(s, v.source, v.target, v.read_only, &why);
             if (r == 0 && v.from != NULL)
                 r = spec_volume_from(s, v.from, &why);
+            if (r == 0 && v.make)
+                spec_volume_make(s);
             r = r < 0 ? parser_error(err, r, path, &why) : 0;
         }
     }

@@ -312,6 +312,11 @@ int spec_put_named_volume(struct spec *s, const char *name, const char *target, 
                       err);
 }
 
+void spec_volume_make(struct spec *s)
+{
+    s->volumes[s->volume_count - 1].make = true;
+}
+
 int spec_volume_from(struct spec *s, const char *from, struct err *err)
 {
     struct volume *v = &s->volumes[s->volume_count - 1];

@@ -37,6 +37,7 @@ struct volume {
     char *source; /* owned; absolute host path, or volume name; NULL: random name */
     char *target; /* owned; absolute path inside */
     bool read_only;
+    bool make;      /* a missing source is made, as a directory of its creator's */
     bool named;     /* source is a volume's name */
     bool no_copy;   /* named volume: not filled from the image */
     char *from;     /* owned; named volume: the volume to copy it from; or NULL */
@@ -341,6 +342,8 @@ int spec_check_removal(const struct spec *s, struct err *err);
  */
 int spec_put_volume(struct spec *s, const char *source, const char *target, bool read_only,
                     struct err *err);
+/* Makes a missing source of the last volume a directory of the host, at each start. */
+void spec_volume_make(struct spec *s);
 /* Makes the last volume a copy of the volume `from`, instead of the image's files. */
 int spec_volume_from(struct spec *s, const char *from, struct err *err);
 int spec_add_restore(struct spec *s, const char *text, struct err *err); /* VOLUME:DST */

@@ -120,7 +120,8 @@ static void put_start(struct buf *b)
     launch_put_string(b, TAG_LAYER, "c");
     launch_put_string(b, TAG_IMAGE_LAYER, HEX64);
     launch_put_string(b, TAG_USER, "user:group");
-    launch_put_volume(b, &(struct launch_volume){"/srv/a", "/data", 1000, 2000, true, false});
+    launch_put_volume(b,
+                      &(struct launch_volume){"/srv/a", "/data", 1000, 2000, true, false, false});
     launch_put_volume(b, &(struct launch_volume){
                              .source = "Vol-1", .target = "/v", .read_only = true, .named = true});
     launch_put_tmpfs(b, &(struct launch_tmpfs){.target = "/run", .bytes = 8192});

@@ -48,6 +48,8 @@ int create_check_strings(json_t *value, const char *path, struct err *err);
 /* create-caps.c, create-mounts.c: called after the whole body was read. */
 int create_finish_caps(struct making *m, struct err *err);
 int create_finish_volumes(struct making *m, struct err *err);
+/* True for two spellings of one absolute path. */
+bool create_same_path(const char *a, const char *b);
 
 /* create-resources.c */
 int create_finish_limits(struct making *m, struct err *err);
@@ -65,6 +67,6 @@ int create_finish_tmpfs(struct making *m, struct err *err);
 /* Functions of table rows, in create-mounts.c, create-tmpfs.c, create-ports.c,
  * create-health.c and create-caps.c. */
 body_fn t_cap_add, t_cap_drop, t_security, t_devices, t_sysctls;
-body_fn t_binds, t_volumes, t_mounts, t_tmpfs;
+body_fn t_binds, t_volumes, t_volumes_from, t_mounts, t_tmpfs;
 body_fn t_bindings, t_exposed;
 body_fn t_health;

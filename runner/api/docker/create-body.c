@@ -389,6 +389,7 @@ static const struct body_field networking_fields[] = {
 static const struct body_field host_fields[] = {
     {.name = "Binds",          .take = t_binds},
     {.name = "Mounts",         .take = t_mounts},
+    {.name = "VolumesFrom",    .take = t_volumes_from},
     {.name = "Tmpfs",          .take = t_tmpfs, .always = true},
     {.name = "PortBindings",   .take = t_bindings, .always = true, .loose = true},
     {.name = "PublishAllPorts",.take = b_bool,   BODY(publish_all), .loose = true},
@@ -446,7 +447,6 @@ static const struct body_field host_fields[] = {
     REFUSED("DeviceRequests",    NO_DEVICES),
     REFUSED("DeviceCgroupRules", NO_DEVICES),
     REFUSED("OomKillDisable",    "no container outlives the memory that it may use"),
-    REFUSED("VolumesFrom",       "name the volumes themselves"),
     NOT_HERE("CpuRealtimePeriod"),
     NOT_HERE("CpuRealtimeRuntime"),
     NOT_HERE("CpuCount"),
