@@ -39,7 +39,9 @@ enum {
     LAUNCH_RLIMITS_MAX = 16,
     LAUNCH_PATH_MAX = 4095,
     LAUNCH_HOSTNAME_MAX = 63,
-    LAUNCH_USER_MAX = 511, /* two names and a colon */
+    LAUNCH_DOMAIN_MAX = 189,
+    LAUNCH_RESOLV_MAX = 115, /* bytes of each list of words for resolv.conf */
+    LAUNCH_USER_MAX = 511,   /* two names and a colon */
     LAUNCH_BPF_MAX = 4096,
     LAUNCH_HOSTS_MAX = 16,       /* additional lines of /etc/hosts */
     LAUNCH_CLOSED_MAX = 2 << 20, /* bytes of LAUNCH_CLOSED's list */
@@ -176,6 +178,9 @@ enum launch_tag {
     TAG_CPUSET_MEMS, /* string: memory nodes */
     TAG_OOM_SCORE,   /* u64, 0 to 1000: oom_score_adj of its processes */
     TAG_SYSCTL,      /* string: NAME=VALUE (policy/sysctl.h) */
+    TAG_DOMAIN,      /* string: the domain of its host name */
+    TAG_NET_SEARCH,  /* string: domains of its resolv.conf, separated by spaces; ".": none */
+    TAG_NET_OPTIONS, /* string: options of its resolv.conf, separated by spaces */
     TAG_MAX
 };
 
@@ -290,7 +295,8 @@ struct launch_request {
     enum launch_verb verb;
     const char *id;
     const char *hostname;
-    const char *user; /* NULL = not given */
+    const char *domain; /* NULL = not given */
+    const char *user;   /* NULL = not given */
     uint64_t flags, capabilities;
     int64_t memory, pids, cpu, shm, disk;         /* -1 = not given */
     int64_t swap, reservation, shares, oom_score; /* 0 = not given */
@@ -325,6 +331,7 @@ struct launch_request {
     struct net_access net_access;
     struct net_addr net_dns[NET_DNS_MAX];
     size_t net_dns_count;
+    const char *net_search, *net_options; /* NULL = not given */
     const char *net_join, *net_name, *net_aliases;
     struct launch_net net_more[NET_MORE_MAX];
     size_t net_more_count;

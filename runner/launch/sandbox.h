@@ -66,6 +66,7 @@ struct launch_sandbox {
                    1]; /* the sandbox with the network: its own id unless joined; "": none yet */
     struct net_setup *net; /* owned; its own network's state, if it has a link */
     char hostname[LAUNCH_HOSTNAME_MAX + 1];
+    char *domain;                         /* owned; of the host name; NULL: none */
     char aliases[LAUNCH_ALIASES_MAX + 1]; /* as in TAG_NET_ALIASES; "": none */
     /* owned; likewise in each network of net->more; NULL: it is in one network at most */
     char (*more_aliases)[LAUNCH_ALIASES_MAX + 1];

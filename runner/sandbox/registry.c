@@ -245,6 +245,18 @@ static int spec_fix_network(struct supervisor *sup, struct spec *spec, const str
     return 0;
 }
 
+/* A sandbox without a name has its id. The host name of a container of Docker's API is the short id
+ * that its users know. */
+static int spec_fill_names(struct spec *spec, const char *id)
+{
+    if (spec->name == NULL && (spec->name = strdup(id)) == NULL)
+        return -ENOMEM;
+    if (spec->hostname != NULL || spec->net_container != NULL || !spec_is_docker(spec))
+        return 0;
+    spec->hostname = strndup(id, SANDBOX_SHORT_ID);
+    return spec->hostname != NULL ? 0 : -ENOMEM;
+}
+
 int sandbox_create(struct supervisor *sup, struct spec *spec, const struct caller *creator,
                    bool start, sandbox_cb cb, void *data, struct sandbox **ret, struct err *err)
 {
@@ -264,7 +276,7 @@ int sandbox_create(struct supervisor *sup, struct spec *spec, const struct calle
         r = sandbox_make_id(sup, id);
     if (r < 0)
         return r;
-    if (spec->name == NULL && (spec->name = strdup(id)) == NULL)
+    if (spec_fill_names(spec, id) < 0)
         return err_errno(err, -ENOMEM, "create");
     c = calloc(1, sizeof(*c));
     if (c == NULL)

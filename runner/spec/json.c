@@ -65,6 +65,7 @@ static const struct text_key {
     {"cwd", spec_set_workdir, false},
     {"user", spec_set_user, false},
     {"hostname", spec_set_hostname, false},
+    {"domainname", spec_set_domainname, false},
     {"stopSignal", spec_set_stop_signal, true},
     {"memory", spec_set_memory, true},
     {"cpus", spec_set_cpus, true},
@@ -591,12 +592,13 @@ static const struct list_key {
     setter *add;
     bool number;
 } list_keys[] = {
-    {"allow", spec_add_allow_net, false},    {"deny", spec_add_deny_net, false},
-    {"hostPorts", spec_add_host_port, true}, {"dns", spec_add_dns, false},
-    {"extraHosts", spec_add_host, false},    {"capDrop", spec_add_cap_drop, false},
-    {"groups", spec_add_group, true},        {"aliases", spec_add_net_alias, false},
-    {"links", spec_add_net_link, false},     {"sysctls", spec_add_sysctl, false},
-    {"share", spec_add_share, false},
+    {"allow", spec_add_allow_net, false},       {"deny", spec_add_deny_net, false},
+    {"hostPorts", spec_add_host_port, true},    {"dns", spec_add_dns, false},
+    {"extraHosts", spec_add_host, false},       {"capDrop", spec_add_cap_drop, false},
+    {"groups", spec_add_group, true},           {"aliases", spec_add_net_alias, false},
+    {"links", spec_add_net_link, false},        {"sysctls", spec_add_sysctl, false},
+    {"share", spec_add_share, false},           {"dnsSearch", spec_add_dns_search, false},
+    {"dnsOptions", spec_add_dns_option, false},
 };
 
 static int d_list(json_t *value, const struct jfield *field, void *dst, const struct jpath *path,
@@ -737,6 +739,8 @@ static const struct jfield network_fields[] = {
     {.name = "deny",      .decode = d_list,          .nullable = true},
     {.name = "hostPorts", .decode = d_list,          .nullable = true},
     {.name = "dns",       .decode = d_list,          .nullable = true},
+    {.name = "dnsSearch", .decode = d_list,          .nullable = true},
+    {.name = "dnsOptions", .decode = d_list,         .nullable = true},
     {0},
 };
 /* clang-format on */
@@ -879,6 +883,7 @@ static const struct jfield spec_fields[] = {
     {.name = "cwd",        .decode = d_text,       .nullable = true},
     {.name = "user",       .decode = d_text,       .nullable = true},
     {.name = "hostname",   .decode = d_text,       .nullable = true},
+    {.name = "domainname", .decode = d_text,       .nullable = true},
     {.name = "labels",     .decode = d_labels,     .nullable = true},
     {.name = "share",      .decode = d_list,       .nullable = true},
     {.name = "limits",     .decode = j_object,     .nullable = true, .fields = limit_fields},

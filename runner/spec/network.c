@@ -390,6 +390,8 @@ int spec_validate_network(const struct spec *s, struct err *err)
         return err_set(err, -EINVAL, "network.links: only in a network that has a name");
     if ((s->net_aliases != NULL || s->more_net_count > 0) && s->net_name == NULL)
         return err_set(err, -EINVAL, "network.aliases: only in a network that has a name");
+    if (spec_validate_dns(s, err) < 0)
+        return -EINVAL;
     if (s->net_container == NULL)
         return 0;
     if (s->egress != NULL)

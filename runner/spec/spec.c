@@ -71,6 +71,9 @@ void spec_free(struct spec *s)
     free(s->name);
     free(s->rootfs);
     free(s->hostname);
+    free(s->domainname);
+    free(s->dns_search);
+    free(s->dns_options);
     free(s->policy);
     free(s->cwd);
     free(s->user);

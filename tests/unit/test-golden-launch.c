@@ -40,6 +40,7 @@ static const char *const tag_names[TAG_MAX] = {
     TAG_NAME(TAG_COUNT), TAG_NAME(TAG_NET_ALIASES), TAG_NAME(TAG_TMPFS_ROOT),
     TAG_NAME(TAG_SWAP), TAG_NAME(TAG_RESERVATION), TAG_NAME(TAG_SHARES), TAG_NAME(TAG_CPUSET_CPUS),
     TAG_NAME(TAG_CPUSET_MEMS), TAG_NAME(TAG_OOM_SCORE), TAG_NAME(TAG_SYSCTL),
+    TAG_NAME(TAG_DOMAIN), TAG_NAME(TAG_NET_SEARCH), TAG_NAME(TAG_NET_OPTIONS),
 };
 /* clang-format on */
 
@@ -262,6 +263,31 @@ static void check_start_resources(struct golden *g)
     CHECK_STR(q.mems, "0");
 }
 
+/* A start with a domain, lines of resolv.conf, and a volume whose source is made. */
+static void check_names(struct golden *g)
+{
+    auto_buf struct buf b = BUF_INIT(LAUNCH_SIZE_MAX);
+    struct launch_request q;
+
+    launch_begin(&b, LAUNCH_START);
+    launch_put_string(&b, TAG_ID, "d");
+    launch_put_string(&b, TAG_HOSTNAME, "d");
+    launch_put_string(&b, TAG_DOMAIN, "shop.example");
+    launch_put_string(&b, TAG_ROOT_DIR, "/srv/root");
+    launch_put_volume(&b, &(struct launch_volume){
+                              .source = "/srv/a", .target = "/a", .read_only = true, .make = true});
+    launch_put_number(&b, TAG_NET, LAUNCH_NET_LINK);
+    launch_put_string(&b, TAG_NET_SEARCH, "a.example b.example");
+    launch_put_string(&b, TAG_NET_OPTIONS, "ndots:2");
+    launch_put(&b, TAG_FILTER, 0, filter, sizeof(filter));
+    CHECK_INT(launch_end(&b), 0);
+    check_request(g, "start-names", &b, &q);
+    CHECK_STR(q.domain, "shop.example");
+    CHECK_STR(q.net_search, "a.example b.example");
+    CHECK_STR(q.net_options, "ndots:2");
+    CHECK(q.volumes[0].make && q.volumes[0].read_only);
+}
+
 /* These verbs take an id and nothing else, or nothing at all. */
 static void check_plain(struct golden *g)
 {
@@ -463,6 +489,7 @@ TEST(requests)
 
     check_starts(g);
     check_start_resources(g);
+    check_names(g);
     check_plain(g);
     check_sockets(g);
     check_networks(g);

@@ -23,7 +23,7 @@ struct create_asked {
 /* Filled by the rows' functions, and completed by create_finish_*. */
 struct making {
     struct create_body *out;
-    const char *hostname, *user, *working_dir, *stop_signal, *network, *pid_mode;
+    const char *hostname, *domainname, *user, *working_dir, *stop_signal, *network, *pid_mode;
     const char *restart, *ipc, *cgroupns;
     json_t *volumes, *port_bindings;
     struct create_asked asked;

@@ -76,6 +76,9 @@ int create_update_decode(json_t *root, struct create_update *ret, struct err *er
  * except NET_ADMIN, which create.c checks. */
 int create_check_caps(const struct create_body *b, const char *policy, uint64_t had,
                       struct err *err);
+/* Copies what a body's kept part has about name servers to a spec's network. False: out of memory.
+ */
+bool create_put_dns(json_t *network, const json_t *kept);
 /* Rewrites a spec's error in Docker's terms: "volumes[0]…" becomes "HostConfig.Binds:
  * volumes[0]…". */
 void create_body_explain(struct err *err);

@@ -323,11 +323,11 @@ static int creating_add_links(const struct creating *c, json_t *network, struct 
     struct create_endpoint parts;
     json_t *links = json_array(), *endpoint;
     const char *key;
-    int r = docker_links(c->req, c->body.links, links, err);
+    int r = docker_links(c->req, c->body.links, true, links, err);
 
     json_object_foreach(c->body.endpoints, key, endpoint)
         if (r == 0 && create_endpoint_check(key, endpoint, &parts, NULL) == 0)
-            r = docker_links(c->req, parts.links, links, err);
+            r = docker_links(c->req, parts.links, false, links, err);
     if (r < 0 || json_array_size(links) == 0) {
         json_decref(links);
         return r;
@@ -345,7 +345,6 @@ static int creating_add_links(const struct creating *c, json_t *network, struct 
 static int creating_name_network(struct creating *c, struct err *err)
 {
     auto_ptr(json_decref) json_t *network = json_object();
-    json_t *dns = json_object_get(c->body.kept, "dns");
     bool bridge = false;
     int r;
 
@@ -369,7 +368,7 @@ static int creating_name_network(struct creating *c, struct err *err)
         json_string(creating_mode(c, network, bridge) == NET_INTERNET ? "internet" : "none"));
     if (bridge && !docker_put(c->body.kept, "bridge", json_true()))
         return err_errno(err, -ENOMEM, "a request");
-    if (dns != NULL && json_object_set(network, "dns", dns) < 0)
+    if (!create_put_dns(network, c->body.kept))
         return err_errno(err, -ENOMEM, "a request");
     return docker_put(c->body.spec, "network", json_incref(network))
                ? 0
