@@ -414,12 +414,13 @@ static bool env_names_add(struct table_names *n, const char *entry)
             n->slots[at] = entry;
             return true;
         }
-        if (strncmp(n->slots[at], entry, len) == 0 && n->slots[at][len] == '=')
+        if (strncmp(n->slots[at], entry, len) == 0 && strchr("=", n->slots[at][len]) != NULL)
             return false;
     }
 }
 
-/* Copies the last entry of each name; the order is kept. */
+/* Copies the last entry of each name; the order is kept. A name alone only takes earlier ones away.
+ */
 static char **env_merge(const char **all, size_t count)
 {
     char **list = calloc(count + 1, sizeof(*list));
@@ -430,7 +431,8 @@ static char **env_merge(const char **all, size_t count)
         names.mask = names.mask * 2 + 1;
     names.slots = calloc(names.mask + 1, sizeof(*names.slots));
     for (size_t i = count; list != NULL && names.slots != NULL && i-- > 0;)
-        if (env_names_add(&names, all[i]) && (list[--out] = strdup(all[i])) == NULL)
+        if (env_names_add(&names, all[i]) && strchr(all[i], '=') != NULL &&
+            (list[--out] = strdup(all[i])) == NULL)
             break;
     if (list == NULL || names.slots == NULL || (out < count && list[out] == NULL)) {
         for (size_t i = 0; list != NULL && i < count; i++)

@@ -223,13 +223,10 @@ static int decode_env_entry(struct spec *s, const char *name, size_t len, const 
                             const struct jpath *path, struct err *err)
 {
     struct err why = ERR_NONE;
-    int r = 0;
+    int r;
 
-    for (size_t i = 0; r == 0 && i < len; i++)
-        if ((unsigned char)name[i] <= ' ' || name[i] == 0x7f || name[i] == '=')
-            r = -EINVAL;
-    if (r < 0 || len == 0)
-        return json_fail(err, -EINVAL, path, "a name must not be empty or hold white space or =");
+    if (len == 0 || memchr(name, '=', len) != NULL)
+        return json_fail(err, -EINVAL, path, "a name must not be empty or hold =");
     r = env_put(s, name, len, value, &why);
     return r < 0 ? parser_error(err, r, path, &why) : 0;
 }

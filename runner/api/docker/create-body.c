@@ -117,7 +117,8 @@ static int t_env(json_t *value, const struct body_field *field, void *dst, const
         element = json_array_get(value, i);
         has_value = strchr(json_string_value(element), '=') != NULL;
         if (strcspn(json_string_value(element), "=") == 0)
-            r = body_fail(err, -EINVAL, path, "a variable has no name");
+            r = body_fail(err, -EINVAL, path, "invalid environment variable: %.64s",
+                          json_string_value(element));
         else if (json_array_append(has_value ? env : out->unset, element) < 0)
             r = create_no_memory(err);
     }
