@@ -690,7 +690,10 @@ TEST(reply)
 }
 
 static const struct golden_part process_parts[] = {
-    {8, "pid, parent"}, {4, "uid"}, {4, "terminal"}, {16, "started_ms, cpu_ms"}, {32, "name"}};
+    {8, "pid, parent"}, {4, "uid"},
+    {4, "terminal"},    {16, "started_ms, cpu_ms"},
+    {32, "name"},       {16, "virtual_bytes, rss_bytes"},
+    {8, "state"}};
 
 TEST(process)
 {
@@ -706,7 +709,10 @@ TEST(process)
                                 .terminal = -1,
                                 .started_ms = 0x0102030405060708,
                                 .cpu_ms = 9,
-                                .name = "sleep"};
+                                .name = "sleep",
+                                .virtual_bytes = 0x1112131415161718,
+                                .rss_bytes = 4096,
+                                .state = 'S'};
     bytes = golden_check(g, "all", GOLDEN_PARTS(process_parts), &p, sizeof(p));
     CHECK_INT(bytes.len, sizeof(got));
     (void)memset(&got, 0, sizeof(got));
@@ -714,6 +720,7 @@ TEST(process)
     CHECK(got.pid == 2 && got.parent == 1 && got.uid == 1000 && got.terminal == -1);
     CHECK(got.started_ms == 0x0102030405060708 && got.cpu_ms == 9);
     CHECK_STR(got.name, "sleep");
+    CHECK(got.virtual_bytes == 0x1112131415161718 && got.rss_bytes == 4096 && got.state == 'S');
     golden_close(g);
 }
 
