@@ -65,8 +65,26 @@ TEST(what_becomes_of_a_body)
         {"{\"Env\":[\"A\",\"B=c\"]}", "\"env\":[\"B=c\"]"},
         {"{\"HostConfig\":{\"GroupAdd\":[\"audio\",\"44\"]}}", "\"groups\":[\"audio\",\"44\"]"},
         {"{\"HostConfig\":{\"Binds\":[\"/srv:/s:ro\",\"vol:/v\"]}}",
-         "{\"target\":\"/s\",\"readOnly\":true,\"source\":\"/srv\"},{\"target\":\"/v\","
-         "\"readOnly\":false,\"source\":\"vol\"}"},
+         "{\"target\":\"/s\",\"readOnly\":true,\"source\":\"/"
+         "srv\",\"makeSource\":true},{\"target\":"
+         "\"/v\",\"readOnly\":false,\"source\":\"vol\"}"},
+        {"{\"HostConfig\":{\"Mounts\":[{\"Type\":\"bind\",\"Source\":\"/srv\",\"Target\":\"/"
+         "s\"}]}}",
+         "[{\"target\":\"/s\",\"readOnly\":false,\"source\":\"/srv\"}]"},
+        {"{\"HostConfig\":{\"Mounts\":[{\"Type\":\"bind\",\"Source\":\"/srv\",\"Target\":\"/s\","
+         "\"BindOptions\":{\"CreateMountpoint\":true}}]}}",
+         "\"source\":\"/srv\",\"makeSource\":true}"},
+        {"{\"HostConfig\":{\"Binds\":[\"vol:/v:Z,ro,delegated\"]}}",
+         "{\"target\":\"/v\",\"readOnly\":true,\"source\":\"vol\"}"},
+        {"{\"HostConfig\":{\"StorageOpt\":{\"size\":\"10GB\"}}}", "\"limits\":{\"disk\":\"10GB\"}"},
+        {"{\"Hostname\":\"web\",\"Domainname\":\"shop.example\"}",
+         "\"hostname\":\"web\",\"domainname\":\"shop.example\""},
+        {"{\"HostConfig\":{\"Dns\":[\"1.1.1.1\"],\"DnsSearch\":[\"a.example\"],\"DnsOptions\":"
+         "[\"ndots:2\"]}}",
+         "\"network\":{\"mode\":\"internet\",\"dns\":[\"1.1.1.1\"],\"dnsSearch\":[\"a.example\"],"
+         "\"dnsOptions\":[\"ndots:2\"]}"},
+        {"{\"HostConfig\":{\"DnsSearch\":[\"a.example\"],\"NetworkMode\":\"none\"}}",
+         "\"network\":{\"mode\":\"none\"}"},
         {"{\"HostConfig\":{\"ExtraHosts\":[\"a:1.2.3.4\",\"b:host-gateway\"]}}",
          "\"extraHosts\":[\"a:1.2.3.4\",\"b:host-gateway\"]"},
         {"{\"Healthcheck\":{\"Test\":[\"CMD\",\"true\"],\"Interval\":1500000000,\"Retries\":2}}",

@@ -27,6 +27,7 @@ struct making {
     const char *restart, *ipc, *cgroupns;
     json_t *volumes, *port_bindings;
     struct create_asked asked;
+    const char *disk; /* borrowed: StorageOpt's size, or NULL */
     int64_t stop_timeout, retries;
     bool tty, stdin, stdin_once, attach_in, attach_out, attach_err, network_disabled, read_only,
         auto_remove, init, publish_all, has_stop_timeout;

@@ -267,6 +267,12 @@ static const struct body_field log_fields[] = {
     {0},
 };
 
+/* The size of the container's own layer, such as "10G". */
+static const struct body_field storage_fields[] = {
+    {.name = "size", .take = b_string, BODY(disk)},
+    {0},
+};
+
 static const struct body_field restart_fields[] = {
     {.name = "Name", .take = b_string, BODY(restart)},
     {.name = "MaximumRetryCount", .take = b_number, BODY(retries)},
@@ -482,7 +488,7 @@ static const struct body_field host_fields[] = {
     NOT_HERE("BlkioDeviceReadIOps"),
     NOT_HERE("BlkioDeviceWriteIOps"),
     {.name = "Links",          .take = t_links},
-    NOT_HERE("StorageOpt"),
+    {.name = "StorageOpt",     .take = b_object, .fields = storage_fields},
     {.name = "Annotations",    .code = -EOPNOTSUPP, .why = "is not supported", .loose = true},
     {0},
 };
@@ -740,6 +746,7 @@ void create_body_explain(struct err *err)
                 {"cpuset.cpus", "HostConfig.CpusetCpus"},
                 {"cpuset.mems", "HostConfig.CpusetMems"},
                 {"sysctls", "HostConfig.Sysctls"},
+                {"limits.disk", "HostConfig.StorageOpt"},
                 {"limits.oomScoreAdj", "HostConfig.OomScoreAdj"},
                 {"ulimits", "HostConfig.Ulimits"},
                 {"restart", "HostConfig.RestartPolicy"},
