@@ -192,11 +192,15 @@ build/rootfs.tar: rootfs-builder/default-rootfs rootfs-builder/ustar.py
 build/base.tar: rootfs-builder/base-layer rootfs-builder/ustar.py build/shim/sandbox-shim
 	rootfs-builder/base-layer build/shim/sandbox-shim $@
 
+build/docker.tar: rootfs-builder/docker-layer rootfs-builder/ustar.py
+	@mkdir -p build
+	rootfs-builder/docker-layer $@
+
 # A layer's name is the SHA-256 of its archive, computed here, so that rind itself needs to hash nothing.
-$(EMBED_OBJ): runner/image/embed.S build/shim/rind-init build/shim/sandbox-shim build/builder/rind-rootfs build/rootfs.tar build/base.tar
+$(EMBED_OBJ): runner/image/embed.S build/shim/rind-init build/shim/sandbox-shim build/builder/rind-rootfs build/rootfs.tar build/base.tar build/docker.tar
 	@mkdir -p $(@D)
 	$(Q)$(CC) $(CFLAGS) -DROOT_ID="$$(sha256sum build/rootfs.tar | cut -c 1-64)" \
-	    -DBASE_ID="$$(sha256sum build/base.tar | cut -c 1-64)" -c -o $@ $<
+	    -DBASE_ID="$$(sha256sum build/base.tar | cut -c 1-64)" -DDOCKER_ID="$$(sha256sum build/docker.tar | cut -c 1-64)" -c -o $@ $<
 
 # ---- tests ------------------------------------------------------------------------------------------------------
 $O/unit/test-%: tests/unit/test-%.c $(SHIM_TEST_OBJ) $(LIBRUNNER) $(EMBED_OBJ)

@@ -55,7 +55,7 @@ static const struct opt events_options[] = {
              "destroy, update, rename, egress, health, snapshot, image_load, image_tag, "
              "image_untag, image_remove, network_limit, network_closed, network_open, "
              "volume_create, volume_mount, volume_unmount, volume_remove, network_create, "
-             "network_destroy, network_connect, network_disconnect"},
+             "network_destroy, network_connect, network_disconnect, attach"},
     {.name = "since",
      .arg = "ID",
      .set = opt_since,

@@ -88,10 +88,6 @@ const struct opt foreign_run_options[] = {
     ROW("ip6", "networks have subnets of IPv4 (--ip); in a --network NAME sandboxes find each other by name"),
     ROW("link-local-ip", "addresses are chosen by rind; leave it out"),
     ROW("mac-address", "a sandbox's link carries addresses and no Ethernet; leave it out"),
-    ROW("dns-search", "only name servers are set: --dns ADDRESS; names are asked for in full"),
-    ROW("dns-option", "only name servers are set: --dns ADDRESS"),
-    ROW("dns-opt", "only name servers are set: --dns ADDRESS"),
-    ROW("domainname", "--hostname NAME takes a name with dots"),
     ROW("no-hosts", "rind makes /etc/hosts; --add-host adds lines"),
     ROW("http-proxy", "nothing of rind's environment is passed on; -e http_proxy takes one variable over"),
     /* ---- files ---- */

@@ -61,6 +61,9 @@ SPEC_HANDLER(spec_add_allow_net);
 SPEC_HANDLER(spec_add_deny_net);
 SPEC_HANDLER(spec_add_host_port);
 SPEC_HANDLER(spec_add_dns);
+SPEC_HANDLER(spec_add_dns_search);
+SPEC_HANDLER(spec_add_dns_option);
+SPEC_HANDLER(spec_set_domainname);
 SPEC_HANDLER(spec_add_allow_host);
 SPEC_HANDLER(spec_add_deny_host);
 SPEC_HANDLER(spec_set_egress_file);
@@ -254,6 +257,8 @@ const struct opt isolation_options[] = {
     { .name = "hostname", .letter = 'h', .arg = "NAME", .set = on_spec_set_hostname,
       .flags = OPT_SHARED_LETTER,
       .help = "Set the host name inside; by default it is the sandbox's id. -h alone shows this help" },
+    { .name = "domainname", .arg = "DOMAIN", .set = on_spec_set_domainname,
+      .help = "The domain of the host name: NAME.DOMAIN is in /etc/hosts" },
     { .name = "network",  .arg = "MODE|NAME", .set = on_spec_set_network, .flags = OPT_REPEAT,
       .help = "none: only a loopback device. internet: connections to public addresses. "
               "container:NAME: the network of another sandbox. Any other NAME: a network whose "
@@ -277,6 +282,12 @@ const struct opt isolation_options[] = {
       .help = "Let the sandbox reach this port of the host, as host.rind.internal" },
     { .name = "dns", .arg = "ADDRESS", .set = on_spec_add_dns, .flags = OPT_REPEAT,
       .help = "Ask this name server, not the host's; only with a network" },
+    { .name = "dns-search", .arg = "DOMAIN", .set = on_spec_add_dns_search, .flags = OPT_REPEAT,
+      .help = "Look names up in this domain, not in those of the host; . for none" },
+    { .name = "dns-option", .arg = "OPTION", .set = on_spec_add_dns_option, .flags = OPT_REPEAT,
+      .help = "An option of /etc/resolv.conf, such as ndots:2, instead of the host's" },
+    { .name = "dns-opt", .arg = "OPTION", .set = on_spec_add_dns_option,
+      .flags = OPT_REPEAT | OPT_HIDDEN },
     { .name = "allow-host", .arg = "HOST[:PORT]", .set = on_spec_add_allow_host,
       .flags = OPT_REPEAT,
       .help = "Allow connections to hosts of this name, such as *.example.com, or CIDR, and to "

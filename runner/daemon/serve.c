@@ -327,6 +327,8 @@ static int serve_open(struct serve *s, struct err *err)
     if (r == 0)
         r = image_default_layers(state, &base, &root, err);
     if (r == 0)
+        r = image_docker_layer(state, err);
+    if (r == 0)
         r = policies_load(state, s->settings.policies_dir, &s->policies, err);
     if (base >= 0)
         (void)close(base);

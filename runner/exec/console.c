@@ -366,6 +366,7 @@ int console_attach(struct sandbox *s, struct console_client *client, struct err 
     client->sandbox = s;
     client->paused = false;
     list_add(&c->clients, client);
+    sandbox_emit(s, "attach", NULL);
     return 0;
 }
 

@@ -35,7 +35,9 @@
     blob embed_rootfs, "build/builder/rind-rootfs"
     blob embed_base, "build/base.tar"
     blob embed_root, "build/rootfs.tar"
+    blob embed_docker, "build/docker.tar"
     text embed_base_id, BASE_ID
     text embed_root_id, ROOT_ID
+    text embed_docker_id, DOCKER_ID
 
     .section .note.GNU-stack, "", %progbits

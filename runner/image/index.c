@@ -706,6 +706,7 @@ int image_store_remove(struct image_store *s, const struct image_view *view, con
 }
 
 int image_store_prune(struct image_store *s, const struct image_view *view, bool all,
+                      bool (*keeps)(void *data, const char *id),
                       bool (*is_used)(void *data, const char *id), void *data,
                       struct store_removal *ret, struct err *err)
 {
@@ -717,6 +718,7 @@ int image_store_prune(struct image_store *s, const struct image_view *view, bool
         const struct index_entry *e = &x.entries[i];
 
         if (!entry_is_own(e, view) || (!all && names_of(&x, e->owner, e->id) > 0) ||
+            (keeps != NULL && keeps(data, e->id)) ||
             (!others_have(&x, e->owner, e->id) && is_used(data, e->id)))
             i++;
         else

@@ -1,4 +1,4 @@
-/* Unpacks the two built-in layers at first use. Blocks. */
+/* Unpacks the built-in layers at first use. Blocks. */
 
 #include "image/layer.h"
 
@@ -30,11 +30,17 @@ enum { LAYERS_MODE = 0700, LAYER_MODE = 0755 };
 
 const char *image_builtin_name(enum builtin_layer which)
 {
-    return which == BUILTIN_BASE ? embed_base_id : embed_root_id;
+    static const char *const ids[BUILTIN_MAX] = {[BUILTIN_BASE] = embed_base_id,
+                                                 [BUILTIN_ROOT] = embed_root_id,
+                                                 [BUILTIN_DOCKER] = embed_docker_id};
+
+    return ids[which];
 }
 
 static struct blob builtin_archive(enum builtin_layer which)
 {
+    if (which == BUILTIN_DOCKER)
+        return embed_docker();
     return which == BUILTIN_BASE ? embed_base() : embed_root();
 }
 
@@ -198,4 +204,27 @@ int image_default_layers(int state_fd, int *ret_base_fd, int *ret_root_fd, struc
     *ret_base_fd = take_fd(&base);
     *ret_root_fd = take_fd(&root);
     return 0;
+}
+
+int image_docker_layer(int state_fd, struct err *err)
+{
+    auto_close int layers_fd = FD_NONE, docker = FD_NONE;
+    int r;
+
+    r = open_layers(state_fd, &layers_fd, err);
+    if (r == 0)
+        r = open_or_make(layers_fd, BUILTIN_DOCKER, &docker, err);
+    return r < 0 ? err_wrap(err, r, "built-in layer") : 0;
+}
+
+void image_builtin_names(bool has_root, bool docker, const char *ret[BUILTIN_NAMES_MAX])
+{
+    size_t n = 0;
+
+    if (!has_root)
+        ret[n++] = image_builtin_name(BUILTIN_ROOT);
+    if (docker)
+        ret[n++] = image_builtin_name(BUILTIN_DOCKER);
+    ret[n++] = image_builtin_name(BUILTIN_BASE);
+    ret[n] = NULL;
 }

@@ -7,12 +7,15 @@
  * owner can enter `layers`.
  */
 
+#include <stdbool.h>
+
 struct err;
 
 /* The archives in the binary. */
 enum builtin_layer {
-    BUILTIN_BASE, /* below every image: the shim, and mount points that images may lack */
-    BUILTIN_ROOT, /* the default root file system */
+    BUILTIN_BASE,   /* below every image: the shim, and mount points that images may lack */
+    BUILTIN_ROOT,   /* the default root file system */
+    BUILTIN_DOCKER, /* /.dockerenv, in containers of Docker's API */
     BUILTIN_MAX,
 };
 
@@ -27,3 +30,13 @@ const char *image_builtin_name(enum builtin_layer which);
  * directory has the wrong owner or mode.
  */
 int image_default_layers(int state_fd, int *ret_base_fd, int *ret_root_fd, struct err *err);
+
+/* Unpacks the layer of Docker's containers at first use. Blocks. Otherwise as above. */
+int image_docker_layer(int state_fd, struct err *err);
+
+enum { BUILTIN_NAMES_MAX = BUILTIN_MAX + 1 };
+/*
+ * Names the built-in layers below a sandbox's own, topmost first, then NULL. has_root: it has a
+ * root file system of its own, or an image. docker: it is a container of Docker's API.
+ */
+void image_builtin_names(bool has_root, bool docker, const char *ret[BUILTIN_NAMES_MAX]);

@@ -187,7 +187,9 @@ int image_store_remove(struct image_store *s, const struct image_view *view, con
                        bool force, bool (*is_used)(void *data, const char *id), void *data,
                        struct store_removal *ret, struct err *err);
 /* Removes the user's own, root's prune the daemon's. */
+/* keeps: images that stay in any case; or NULL. */
 int image_store_prune(struct image_store *s, const struct image_view *view, bool all,
+                      bool (*keeps)(void *data, const char *id),
                       bool (*is_used)(void *data, const char *id), void *data,
                       struct store_removal *ret, struct err *err);
 

@@ -652,8 +652,7 @@ static int read_sandbox(struct images *im, enum launch_work kind, const char *sa
                         const struct spec *spec, const struct image_save_events *events, void *data,
                         struct image_save **ret, struct err *err)
 {
-    const char *base[] = {NULL, NULL, NULL};
-    size_t n = 0;
+    const char *base[BUILTIN_NAMES_MAX] = {NULL};
     struct image_work work = {.kind = kind,
                               .layers = (const char *const *)spec->image_layers,
                               .base_layers = base,
@@ -665,14 +664,14 @@ static int read_sandbox(struct images *im, enum launch_work kind, const char *sa
     if (spec->rootfs != NULL)
         return err_set(err, -EOPNOTSUPP,
                        "the sandbox's root is a directory of the host's, which is no image");
-    if (spec->image_layers == NULL)
-        base[n++] = image_builtin_name(BUILTIN_ROOT);
     /*
-     * The base layer (mount points, shim) is compared as well, so that it does not count as a
-     * change. An export leaves it out.
+     * The layers below the image (mount points, shim) are compared as well, so that they do not
+     * count as a change. An export leaves them out.
      */
     if (kind == LAUNCH_WORK_CHANGES)
-        base[n++] = image_builtin_name(BUILTIN_BASE);
+        image_builtin_names(spec->image_layers != NULL, spec_is_docker(spec), base);
+    else if (spec->image_layers == NULL)
+        base[0] = image_builtin_name(BUILTIN_ROOT);
     s = save_new(im, events, data, err);
     if (s == NULL)
         return err->code;

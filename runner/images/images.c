@@ -533,8 +533,10 @@ struct image_removal {
     struct image_view view;
     char *name; /* owned; NULL = prune */
     bool force, all;
-    bool owed;               /* some of it could not be removed; another sweep follows */
-    struct image_names used; /* owned; copy of job->im->used */
+    bool owed;                   /* some of it could not be removed; another sweep follows */
+    struct image_names used;     /* owned; copy of job->im->used */
+    struct images_filter filter; /* of a prune; wanted NULL = none */
+    struct image_names wanted;   /* owned; ids that the filter lets through */
     struct store_removal done;
     int64_t bytes;
     images_removed_cb cb; /* NULL: a sweep, without a caller */
@@ -548,6 +550,29 @@ static bool is_used(void *data, const char *id)
     return image_names_has(&((struct image_removal *)data)->used, id);
 }
 
+static bool is_unwanted(void *data, const char *id)
+{
+    return !image_names_has(&((struct image_removal *)data)->wanted, id);
+}
+
+/* An image that is added behind this is not removed. */
+static int removal_find_wanted(struct image_removal *rm, struct err *err)
+{
+    struct image **list = NULL;
+    size_t count = 0;
+    int r = image_store_list(rm->job.im->store, &rm->view, &list, &count, err);
+
+    for (size_t i = 0; r == 0 && i < count; i++)
+        if (rm->filter.wanted(rm->filter.data, list[i]) &&
+            !image_names_has(&rm->wanted, list[i]->id)) {
+            r = image_names_add(&rm->wanted, list[i]->id);
+            if (r < 0)
+                (void)err_errno(err, r, "images");
+        }
+    image_list_free(list, count);
+    return r;
+}
+
 static int work_remove(struct images_job *j)
 {
     struct image_removal *rm = (struct image_removal *)(void *)j;
@@ -556,8 +581,11 @@ static int work_remove(struct images_job *j)
 
     if (rm->name != NULL)
         r = image_store_remove(s, &rm->view, rm->name, rm->force, is_used, rm, &rm->done, &j->err);
-    else if (rm->cb != NULL)
-        r = image_store_prune(s, &rm->view, rm->all, is_used, rm, &rm->done, &j->err);
+    else if (rm->cb != NULL && rm->filter.wanted != NULL)
+        r = removal_find_wanted(rm, &j->err);
+    if (r == 0 && rm->name == NULL && rm->cb != NULL)
+        r = image_store_prune(s, &rm->view, rm->all, rm->filter.wanted != NULL ? is_unwanted : NULL,
+                              is_used, rm, &rm->done, &j->err);
     if (r < 0)
         return r;
     rm->alone = image_store_collect(s, &rm->keep, &rm->bytes, &j->err);
@@ -578,6 +606,7 @@ static void removing_free(struct image_removal *rm)
         (void)close(rm->alone);
     store_removal_done(&rm->done);
     image_names_done(&rm->used);
+    image_names_done(&rm->wanted);
     json_strings_free(rm->keep);
     free(rm->name);
     free(rm);
@@ -726,8 +755,9 @@ int images_remove(struct images *im, const struct image_view *view, const char *
     return start_removal(im, name, rm, err);
 }
 
-int images_prune(struct images *im, const struct image_view *view, bool all, images_removed_cb cb,
-                 void *data, struct err *err)
+int images_prune(struct images *im, const struct image_view *view, bool all,
+                 const struct images_filter *filter, images_removed_cb cb, void *data,
+                 struct err *err)
 {
     struct image_removal *rm = calloc(1, sizeof(*rm));
 
@@ -735,6 +765,8 @@ int images_prune(struct images *im, const struct image_view *view, bool all, ima
         return err_errno(err, -ENOMEM, "images");
     rm->view = *view;
     rm->all = all;
+    if (filter != NULL)
+        rm->filter = *filter;
     rm->cb = cb;
     rm->data = data;
     return start_removal(im, NULL, rm, err);

@@ -113,12 +113,18 @@ typedef void (*images_removed_cb)(void *data, int r, const struct images_removed
  */
 int images_remove(struct images *im, const struct image_view *view, const char *name, bool force,
                   images_removed_cb cb, void *data, struct err *err);
+/* Which images a prune may remove. The function runs in the thread pool, and changes nothing. */
+struct images_filter {
+    bool (*wanted)(const void *data, const struct image *image); /* names and labels are known */
+    const void *data;                                            /* borrowed until the callback */
+};
 /*
  * Removes unused images without a name, with `all` also those with names; then all unused blobs and
- * layers.
+ * layers. filter: NULL = every image.
  */
-int images_prune(struct images *im, const struct image_view *view, bool all, images_removed_cb cb,
-                 void *data, struct err *err);
+int images_prune(struct images *im, const struct image_view *view, bool all,
+                 const struct images_filter *filter, images_removed_cb cb, void *data,
+                 struct err *err);
 /* Starts a sweep of unused blobs and layers, including incomplete ones of an earlier process. */
 void images_sweep_soon(struct images *im);
 /* Called when a sandbox has been removed: starts a sweep if sandboxes kept layers alive. */

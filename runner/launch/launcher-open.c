@@ -211,6 +211,7 @@ void sandbox_free(struct launch_sandbox *s)
     cgroup_free(s->cgroup);
     free(s->creator);
     free(s->hosts);
+    free(s->domain);
     free(s->net);
     free(s);
 }

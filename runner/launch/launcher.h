@@ -208,11 +208,13 @@ int launcher_stats(struct launcher *l, const char *id, struct launch_reply *ret,
 /* A process of a sandbox's users, with pids as init sees them. */
 enum { LAUNCH_PROCESSES_MAX = 1024 /* listed per sandbox */ };
 struct launch_process {
-    int32_t pid, parent;        /* parent: 1 = init, 0 = not visible to init */
-    uint32_t uid;               /* effective uid, inside */
-    int32_t terminal;           /* N if its terminal is /dev/pts/N, or -1 */
-    int64_t started_ms, cpu_ms; /* since the epoch; CPU time used */
-    char name[32];              /* comm: any bytes; NUL-terminated */
+    int32_t pid, parent;               /* parent: 1 = init, 0 = not visible to init */
+    uint32_t uid;                      /* effective uid, inside */
+    int32_t terminal;                  /* N if its terminal is /dev/pts/N, or -1 */
+    int64_t started_ms, cpu_ms;        /* since the epoch; CPU time used */
+    char name[32];                     /* comm: any bytes; NUL-terminated */
+    uint64_t virtual_bytes, rss_bytes; /* of its memory; with pages that it shares */
+    char state, reserved[7];           /* as in proc(5): R, S, D, … */
 };
 /* Returns a sealed memfd with one struct launch_process each, also while they are frozen. -ENOENT:
  * no such sandbox; -E2BIG: more than LAUNCH_PROCESSES_MAX; -EOPNOTSUPP: no cgroup lists them. */

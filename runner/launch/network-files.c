@@ -56,6 +56,14 @@ static void names_add(struct buf *names, const char *list)
     }
 }
 
+/* The whole name comes first: that is what programs take for the canonical one. */
+static void names_add_host(struct buf *names, const struct launch_sandbox *s)
+{
+    if (s->domain != NULL)
+        (void)buf_printf(names, "%c%s.%s", names->len > 0 ? ' ' : '\t', s->hostname, s->domain);
+    names_add(names, s->hostname);
+}
+
 /* Adds a line with the names of a member that sandboxes with the setup `reader` may know: those in
  * the networks of both. The first name is what a reverse look-up finds: the host name in the
  * sandbox's own file, for programs that look for theirs, and the member's name in others. Returns
@@ -68,7 +76,7 @@ static bool hosts_add_member(struct buf *b, const struct launch_sandbox *s,
     char text[NET_ADDR_TEXT_MAX];
 
     if (s->net->slot == reader->slot)
-        names_add(&names, s->hostname);
+        names_add_host(&names, s);
     if (net_setup_in_group(reader, s->net->group))
         names_add(&names, s->aliases);
     for (uint32_t i = 0; i < s->net->more_count && s->more_aliases != NULL; i++)
@@ -115,7 +123,10 @@ unsigned network_hosts(const struct launcher *l, const struct launch_sandbox *s,
     (void)buf_append_str(ret, "127.0.0.1\tlocalhost\n"
                               "::1\tlocalhost ip6-localhost ip6-loopback\n");
     if (setup == NULL) {
-        (void)buf_printf(ret, "127.0.1.1\t%s\n", s->hostname);
+        (void)buf_append_str(ret, "127.0.1.1\t");
+        if (s->domain != NULL)
+            (void)buf_printf(ret, "%s.%s ", s->hostname, s->domain);
+        (void)buf_printf(ret, "%s\n", s->hostname);
         hosts_add_extra(owner, ret);
         if (owner != s)
             hosts_add_extra(s, ret);
@@ -156,7 +167,8 @@ void network_resolv(const struct launch_sandbox *s, struct buf *ret)
         (void)buf_printf(ret, "nameserver %s\n", text);
     }
     (void)buf_append_str(ret, setup->search);
-    if (setup->group != NET_GROUP_NONE)
+    if (setup->group != NET_GROUP_NONE &&
+        ((setup->own_lines & NET_OWN_OPTIONS) == 0 || strstr(setup->search, "ndots:") == NULL))
         (void)buf_append_str(ret, "options ndots:0\n");
 }
 

@@ -20,7 +20,7 @@
 #include "launch/network-number.h"
 #include "launch/sandbox.h"
 
-static const char net_file[] = "net", net_new[] = "net.new";
+static const char net_file[] = "net", net_new[] = "net.new", domain_file[] = "domain";
 
 enum { NET_MAGIC = 0x4e444e52 /* "RNDN" */, HAS_BOX = 1 };
 
@@ -178,6 +178,34 @@ static int sandbox_set_more(struct launch_sandbox *s, const char (*aliases)[LAUN
     return 0;
 }
 
+/* The domain is in a file of its own, which few sandboxes have. A later launcher reads it to
+ * rewrite the hosts file. No fsync, as for the record. */
+static int sandbox_set_domain(struct launch_sandbox *s, const char *domain)
+{
+    auto_close int fd = FD_NONE;
+
+    free(s->domain);
+    s->domain = domain != NULL ? strdup(domain) : NULL;
+    if (domain == NULL)
+        return 0;
+    if (s->domain == NULL)
+        return -ENOMEM;
+    fd =
+        openat(s->dir_fd, domain_file, O_WRONLY | O_CREAT | O_TRUNC | O_NOFOLLOW | O_CLOEXEC, 0600);
+    return fd < 0 ? -errno : write_all(fd, domain, strlen(domain));
+}
+
+static void sandbox_load_domain(struct launch_sandbox *s)
+{
+    char *text = NULL;
+    size_t len = 0;
+
+    if (file_read_at(s->dir_fd, domain_file, LAUNCH_DOMAIN_MAX, &text, &len, NULL) < 0 || len == 0)
+        return;
+    free(s->domain);
+    s->domain = text;
+}
+
 void network_load(struct launch_sandbox *s)
 {
     auto_free struct net_record *rec = malloc(sizeof(*rec));
@@ -189,6 +217,7 @@ void network_load(struct launch_sandbox *s)
     (void)memcpy(s->aliases, rec->aliases, sizeof(s->aliases));
     s->hosts_lease = rec->hosts_lease;
     s->resolv_lease = rec->resolv_lease;
+    sandbox_load_domain(s);
     (void)sandbox_set_hosts(s, rec->hosts,
                             /* on failure its hosts file lacks these lines when it is rewritten */
                             rec->host_count);
@@ -486,6 +515,23 @@ static int sandbox_set_aliases(struct launch_sandbox *s, const struct launch_req
     return 0;
 }
 
+static void setup_set_resolv(struct net_setup *setup, const struct launch_request *q)
+{
+    const char *search = q->net_search, *options = q->net_options;
+    const bool none = search != NULL && strcmp(search, ".") == 0;
+
+    if (search != NULL)
+        setup->own_lines |= NET_OWN_SEARCH;
+    if (options != NULL)
+        setup->own_lines |= NET_OWN_OPTIONS;
+    (void)snprintf(setup->search, sizeof(setup->search), "%s%s%s%s%s%s",
+                   search != NULL && !none ? "search " : "", search != NULL && !none ? search : "",
+                   search != NULL && !none ? "\n" : "", options != NULL ? "options " : "",
+                   options != NULL ? options : "", options != NULL ? "\n" : "");
+}
+_Static_assert(sizeof("search \noptions \n") + 2 * (size_t)LAUNCH_RESOLV_MAX <= NET_SEARCH_MAX,
+               "both lines that a request may have fit into the setup");
+
 static int network_box_of(struct launcher *l, struct launch_sandbox *s,
                           const struct launch_request *q, struct err *err)
 {
@@ -500,6 +546,7 @@ static int network_box_of(struct launcher *l, struct launch_sandbox *s,
     setup->access = q->net_access;
     setup->dns_count = (uint32_t)q->net_dns_count;
     (void)memcpy(setup->dns, q->net_dns, sizeof(setup->dns));
+    setup_set_resolv(setup, q);
     r = setup_set_groups(l, setup, q, err);
     if (r == 0)
         s->net = take(setup);
@@ -540,6 +587,8 @@ int network_make(struct launcher *l, struct launch_sandbox *s, const struct laun
     r = sandbox_set_aliases(s, q);
     if (r == 0)
         r = sandbox_set_hosts(s, q->hosts, q->host_count);
+    if (r == 0)
+        r = sandbox_set_domain(s, q->domain);
     if (r < 0)
         return err_errno(err, r, "network");
     if (q->net_join != NULL || s->net != NULL)

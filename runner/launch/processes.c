@@ -43,6 +43,7 @@ struct processes_listing {
     struct buf host; /* int32_t: the host pid of each */
     int64_t boot_ms; /* boot time of the host, ms since the epoch */
     long ticks;      /* per second */
+    long page_bytes;
 };
 
 /* ---- pids ---- */
@@ -100,6 +101,8 @@ enum {
     STAT_USER = 14,
     STAT_SYSTEM = 15,
     STAT_START = 22,
+    STAT_VIRTUAL = 23,
+    STAT_RSS = 24, /* pages */
     STAT_FIELDS
 };
 
@@ -135,6 +138,9 @@ static int process_read_stat(int proc_fd, const struct processes_listing *l,
     if (name == NULL || end == NULL || !stat_fields(end + 1, f) || f[STAT_PARENT] > INT32_MAX)
         return -ESRCH;
     p->parent = (int32_t)f[STAT_PARENT];
+    p->state = end[2];
+    p->virtual_bytes = (uint64_t)f[STAT_VIRTUAL];
+    p->rss_bytes = (uint64_t)f[STAT_RSS] * (uint64_t)l->page_bytes;
     tty = f[STAT_TERMINAL];
     *end = '\0';
     (void)snprintf(p->name, sizeof(p->name), "%s", name + 1);
@@ -250,7 +256,8 @@ int launcher_processes(struct launcher *l, const char *id, struct err *err)
         .list = BUF_INIT(LAUNCH_PROCESSES_MAX * sizeof(struct launch_process)),
         .host = BUF_INIT(LAUNCH_PROCESSES_MAX * sizeof(int32_t)),
         .boot_ms = host_boot_ms(),
-        .ticks = sysconf(_SC_CLK_TCK)};
+        .ticks = sysconf(_SC_CLK_TCK),
+        .page_bytes = sysconf(_SC_PAGESIZE)};
     auto_close int users = FD_NONE;
     int r;
 

@@ -66,6 +66,8 @@ static void put_with_string(struct buf *b, enum launch_tag tag, uint16_t flags, 
 
 void launch_put_volume(struct buf *b, const struct launch_volume *v)
 {
+    const uint16_t flags = (uint16_t)((v->read_only ? LAUNCH_VOLUME_READ_ONLY : 0) |
+                                      (v->make ? LAUNCH_VOLUME_MAKE_SOURCE : 0));
     auto_buf struct buf tmp = BUF_INIT(LAUNCH_SIZE_MAX);
 
     if (v->named) {
@@ -82,7 +84,7 @@ void launch_put_volume(struct buf *b, const struct launch_volume *v)
         buf_append(&tmp, v->target, strlen(v->target) + 1) < 0)
         b->max = 0;
     else
-        launch_put(b, TAG_VOLUME, v->read_only ? 1 : 0, tmp.data, tmp.len);
+        launch_put(b, TAG_VOLUME, flags, tmp.data, tmp.len);
 }
 
 void launch_put_tmpfs(struct buf *b, const struct launch_tmpfs *t)

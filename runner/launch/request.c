@@ -116,6 +116,38 @@ static int dec_hostname(const struct request_record *r, struct launch_request *q
     return n;
 }
 
+static int dec_domain(const struct request_record *r, struct launch_request *q)
+{
+    int n = record_get_string(r, LAUNCH_DOMAIN_MAX, &q->domain);
+
+    for (const char *p = n == 0 ? q->domain : ""; *p != '\0'; p++)
+        if (!((*p >= 'A' && *p <= 'Z') || (*p >= 'a' && *p <= 'z') || (*p >= '0' && *p <= '9') ||
+              strchr("-_.", *p) != NULL))
+            return -EINVAL;
+    return n;
+}
+
+/* Words for one line of a resolv.conf. */
+static int record_get_words(const struct request_record *r, const char **ret)
+{
+    int n = record_get_string(r, LAUNCH_RESOLV_MAX, ret);
+
+    for (const char *p = n == 0 ? *ret : ""; *p != '\0'; p++)
+        if (*p < ' ' || *p >= 0x7f)
+            return -EINVAL;
+    return n;
+}
+
+static int dec_net_search(const struct request_record *r, struct launch_request *q)
+{
+    return record_get_words(r, &q->net_search);
+}
+
+static int dec_net_options(const struct request_record *r, struct launch_request *q)
+{
+    return record_get_words(r, &q->net_options);
+}
+
 static int dec_flags(const struct request_record *r, struct launch_request *q)
 {
     int n = record_get_number(r, 0, UINT64_MAX, &q->flags);
@@ -194,7 +226,8 @@ static int dec_root_dir(const struct request_record *r, struct launch_request *q
 
 static int dec_volume(const struct request_record *r, struct launch_request *q)
 {
-    struct launch_volume v = {.read_only = (r->flags & 1) != 0};
+    struct launch_volume v = {.read_only = (r->flags & LAUNCH_VOLUME_READ_ONLY) != 0,
+                              .make = (r->flags & LAUNCH_VOLUME_MAKE_SOURCE) != 0};
     const unsigned char *end = r->data + r->len;
     const unsigned char *nul;
 
@@ -605,7 +638,7 @@ static const struct {
     [TAG_SHM]          = {"shm",          dec_shm,          false},
     [TAG_LAYER]        = {"layer",        dec_layer,        true},
     [TAG_ROOT_DIR]     = {"root_dir",     dec_root_dir,     false},
-    [TAG_VOLUME]       = {"volume",       dec_volume,       true, 1},
+    [TAG_VOLUME]       = {"volume",       dec_volume,       true, 3},
     [TAG_TMPFS]        = {"tmpfs",        dec_tmpfs,        true, 3},
     [TAG_TMPFS_ROOT]   = {"tmpfs_root",   dec_tmpfs_root,   true},
     [TAG_MASKED]       = {"masked",       dec_masked,       true},
@@ -647,6 +680,9 @@ static const struct {
     [TAG_SYSCTL]       = {"sysctl",       dec_sysctl,       true},
     [TAG_NET_LAN]      = {"net_lan",      dec_net_lan,      true},
     [TAG_OOM_SCORE]    = {"oom_score",    dec_oom_score,    false},
+    [TAG_DOMAIN]       = {"domain",       dec_domain,       false},
+    [TAG_NET_SEARCH]   = {"net_search",   dec_net_search,   false},
+    [TAG_NET_OPTIONS]  = {"net_options",  dec_net_options,  false},
 };
 /* clang-format on */
 

@@ -39,7 +39,9 @@ enum {
     LAUNCH_RLIMITS_MAX = 16,
     LAUNCH_PATH_MAX = 4095,
     LAUNCH_HOSTNAME_MAX = 63,
-    LAUNCH_USER_MAX = 511, /* two names and a colon */
+    LAUNCH_DOMAIN_MAX = 189,
+    LAUNCH_RESOLV_MAX = 115, /* bytes of each list of words for resolv.conf */
+    LAUNCH_USER_MAX = 511,   /* two names and a colon */
     LAUNCH_BPF_MAX = 4096,
     LAUNCH_HOSTS_MAX = 16,       /* additional lines of /etc/hosts */
     LAUNCH_CLOSED_MAX = 2 << 20, /* bytes of LAUNCH_CLOSED's list */
@@ -130,7 +132,8 @@ enum launch_tag {
     TAG_SHM,          /* u64 bytes */
     TAG_LAYER,        /* string: a name under layers/; top first */
     TAG_ROOT_DIR,     /* string: an absolute host directory, read-only, below an allowed prefix */
-    TAG_VOLUME,   /* flags: 1 = read-only; u32 uid and u32 gid inside, then source NUL target NUL */
+    /* flags: 1 = read-only, 2 = a missing source is made, as a directory; */
+    TAG_VOLUME,   /* u32 uid and u32 gid inside, then source NUL target NUL */
     TAG_TMPFS,    /* flags: 1 = read-only, 2 = noexec; u64 bytes, then target NUL */
     TAG_MASKED,   /* string, absolute */
     TAG_READONLY, /* string, absolute */
@@ -176,6 +179,9 @@ enum launch_tag {
     TAG_OOM_SCORE,   /* u64, 0 to 1000: oom_score_adj of its processes */
     TAG_SYSCTL,      /* string: NAME=VALUE (policy/sysctl.h) */
     TAG_NET_LAN,     /* struct net_lan_ask: the subnet of one of its named networks */
+    TAG_DOMAIN,      /* string: the domain of its host name */
+    TAG_NET_SEARCH,  /* string: domains of its resolv.conf, separated by spaces; ".": none */
+    TAG_NET_OPTIONS, /* string: options of its resolv.conf, separated by spaces */
     TAG_MAX
 };
 
@@ -249,6 +255,7 @@ struct launch_volume {
     uint32_t uid, gid; /* the inside ids that the source's owner and group are mapped to */
     bool read_only;
     bool named; /* source is a volume's name; the ids are ignored */
+    bool make;  /* a missing source is made, as a directory */
 };
 
 /* The root directory of a tmpfs: its mode, and its owner inside. */
@@ -265,6 +272,7 @@ struct launch_tmpfs {
     struct launch_tmpfs_root root;
 };
 
+enum { LAUNCH_VOLUME_READ_ONLY = 1 << 0, LAUNCH_VOLUME_MAKE_SOURCE = 1 << 1 };
 enum { LAUNCH_TMPFS_READ_ONLY = 1 << 0, LAUNCH_TMPFS_NO_EXEC = 1 << 1 };
 
 struct launch_rlimit {
@@ -290,7 +298,8 @@ struct launch_request {
     enum launch_verb verb;
     const char *id;
     const char *hostname;
-    const char *user; /* NULL = not given */
+    const char *domain; /* NULL = not given */
+    const char *user;   /* NULL = not given */
     uint64_t flags, capabilities;
     int64_t memory, pids, cpu, shm, disk;         /* -1 = not given */
     int64_t swap, reservation, shares, oom_score; /* 0 = not given */
@@ -325,6 +334,7 @@ struct launch_request {
     struct net_access net_access;
     struct net_addr net_dns[NET_DNS_MAX];
     size_t net_dns_count;
+    const char *net_search, *net_options; /* NULL = not given */
     const char *net_join, *net_name, *net_aliases;
     struct launch_net net_more[NET_MORE_MAX];
     size_t net_more_count;

@@ -245,7 +245,7 @@ static int root_gather_lowers(struct launcher *l, const struct launch_sandbox *s
 
     if (q->root_dir != NULL) {
         struct stat st;
-        auto_close int dir = source_open(l, creator, q->root_dir, false, &st, err);
+        auto_close int dir = source_open(l, creator, q->root_dir, 0, &st, err);
 
         if (dir < 0)
             return err_wrap(err, dir, "root file system");
@@ -565,7 +565,9 @@ int volume_mount(struct launcher *l, const struct launch_sandbox *s, const struc
     bool read_only;
     int fd, r;
 
-    source = source_open(l, s->creator, v->source, !v->read_only, &st, err);
+    source =
+        source_open(l, s->creator, v->source,
+                    (v->read_only ? 0U : SOURCE_WRITE) | (v->make ? SOURCE_MAKE : 0U), &st, err);
     if (source < 0)
         return err_wrap(err, source, "volume");
     read_only = v->read_only || source_is_read_only(source);

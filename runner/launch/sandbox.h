@@ -66,6 +66,7 @@ struct launch_sandbox {
                    1]; /* the sandbox with the network: its own id unless joined; "": none yet */
     struct net_setup *net; /* owned; its own network's state, if it has a link */
     char hostname[LAUNCH_HOSTNAME_MAX + 1];
+    char *domain;                         /* owned; of the host name; NULL: none */
     char aliases[LAUNCH_ALIASES_MAX + 1]; /* as in TAG_NET_ALIASES; "": none */
     /* owned; likewise in each network of net->more; NULL: it is in one network at most */
     char (*more_aliases)[LAUNCH_ALIASES_MAX + 1];
@@ -263,10 +264,15 @@ int sweep_wait(const struct launcher *l);
 void sweep_due(struct launcher *l);
 
 /* source.c: opens (O_PATH) a host path that a client named, with the creator's rights. *ret_st is
- * its stat, so that no caller asks the file system again. -ETIMEDOUT: the file system does not
- * answer. */
-int source_open(struct launcher *l, const struct creator *c, const char *path, bool write,
+ * its stat, so that no caller asks the file system again. SOURCE_MAKE: a missing one is made, as a
+ * directory. -ETIMEDOUT: the file system does not answer. */
+enum source_flags { SOURCE_WRITE = 1 << 0, SOURCE_MAKE = 1 << 1 };
+int source_open(struct launcher *l, const struct creator *c, const char *path, unsigned flags,
                 struct stat *ret_st, struct err *err);
+/* source-make.c: makes the missing directories of the path `rest` below root, with the creator's
+ * rights, through no symbolic link. state: the path of the state directory. -EPERM: the owner has
+ * none made in the system's directories. May block. */
+int source_make(const struct creator *c, int root, const char *rest, const char *state);
 /* Records that a file system did not answer: this creator's next request gets a shorter time-out.
  */
 void source_punish(struct launcher *l, const struct creator *c);

@@ -12,6 +12,7 @@
  */
 #include <errno.h>
 #include <fcntl.h>
+#include <limits.h>
 #include <poll.h>
 #include <signal.h>
 #include <stdio.h>
@@ -44,36 +45,71 @@ struct source_answer {
     struct err err;
 };
 
-/* cached: returns -EAGAIN instead of asking a file system that may not answer. */
-static int source_open_allowed(const struct launcher *l, const struct creator *creator,
-                               const char *path, bool write, bool cached, struct err *err)
+/* What is asked of one path. */
+struct source_ask {
+    const char *path;
+    unsigned flags;    /* enum source_flags */
+    bool cached;       /* -EAGAIN instead of asking a file system that may not answer */
+    const char *state; /* with SOURCE_MAKE: the path of the state directory */
+};
+
+static int source_fail(const struct creator *creator, const struct source_ask *a, int r,
+                       struct err *err)
 {
+    if (creator->kind == CREATOR_NONE)
+        return err_set(err, r, "'%s': the request names no client as which it is to be opened",
+                       a->path);
+    return err_errno(err, r, "'%s'%s", a->path,
+                     creator->kind == CREATOR_CLIENT ? ", opened as you" : "");
+}
+
+/* Opens the path `rest` below a prefix, and makes it if that is asked. */
+static int source_open_below(const struct creator *creator, int root, const char *rest,
+                             const struct source_ask *a, struct err *err)
+{
+    const bool write = (a->flags & SOURCE_WRITE) != 0;
+    int fd, r;
+
+    fd = creator_open(creator, root, rest, write, a->cached);
+    if (fd == -EAGAIN && a->cached)
+        return fd;
+    if (fd != -ENOENT || a->cached || (a->flags & SOURCE_MAKE) == 0)
+        return fd < 0 ? source_fail(creator, a, fd, err) : fd;
+    r = source_make(creator, root, rest, a->state);
+    if (r == -EPERM && creator->kind == CREATOR_OWNER)
+        return err_set(err, -ENOENT,
+                       "'%s': No such file or directory, and none is made among those of the "
+                       "system or of rind itself",
+                       a->path);
+    if (r < 0)
+        return err_errno(err, r, "'%s': make the missing directory%s", a->path,
+                         creator->kind == CREATOR_CLIENT ? " as you" : "");
+    fd = creator_open(creator, root, rest, write, false);
+    return fd < 0 ? source_fail(creator, a, fd, err) : fd;
+}
+
+static int source_open_allowed(const struct launcher *l, const struct creator *creator,
+                               const struct source_ask *a, struct err *err)
+{
+    const char *path = a->path;
+
     for (const char *const *prefix = l->bind_prefixes; *prefix != NULL; prefix++) {
         auto_close int root = FD_NONE;
         size_t len = strlen(*prefix);
         const char *rest;
-        int fd;
 
         while (len > 0 && (*prefix)[len - 1] == '/')
             len--;
         if (strncmp(path, *prefix, len) != 0 || (path[len] != '/' && path[len] != '\0'))
             continue;
         root = sys_openat2(AT_FDCWD, *prefix, O_PATH | O_DIRECTORY | O_CLOEXEC, 0,
-                           cached ? RESOLVE_CACHED : 0);
-        if (root < 0 && cached)
+                           a->cached ? RESOLVE_CACHED : 0);
+        if (root < 0 && a->cached)
             return -EAGAIN;
         if (root < 0)
             continue;
         rest = path + len + strspn(path + len, "/");
-        fd = creator_open(creator, root, *rest != '\0' ? rest : ".", write, cached);
-        if (fd == -EAGAIN && cached)
-            return fd;
-        if (fd < 0 && creator->kind == CREATOR_NONE)
-            return err_set(err, fd, "'%s': the request names no client as which it is to be opened",
-                           path);
-        return fd < 0 ? err_errno(err, fd, "'%s'%s", path,
-                                  creator->kind == CREATOR_CLIENT ? ", opened as you" : "")
-                      : fd;
+        return source_open_below(creator, root, *rest != '\0' ? rest : ".", a, err);
     }
     return err_set(err, -EPERM, "'%s' is not beneath a directory that may be mounted", path);
 }
@@ -90,17 +126,34 @@ static int opener_send(int sock, const struct source_answer *a, int fd)
     return sendmsg(sock, &msg, MSG_NOSIGNAL) < 0 ? -errno : 0;
 }
 
+/* Before the child closes the launcher's fds. */
+static bool opener_find_state(const struct launcher *l, char ret[PATH_MAX])
+{
+    char link[64];
+    ssize_t n;
+
+    (void)snprintf(link, sizeof(link), "/proc/self/fd/%d", l->state_fd);
+    n = readlink(link, ret, PATH_MAX - 1);
+    ret[n > 0 ? n : 0] = '\0';
+    return n > 0 && n < PATH_MAX - 1;
+}
+
 static _Noreturn void opener_main(const struct launcher *l, const struct creator *c,
-                                  const char *path, bool write, int sock)
+                                  const char *path, unsigned flags, int sock)
 {
     static struct source_answer a;
+    static char state[PATH_MAX];
+    struct source_ask ask = {.path = path, .flags = flags, .state = state};
     int fd;
+
+    if ((flags & SOURCE_MAKE) != 0 && !opener_find_state(l, state))
+        ask.flags &= ~(unsigned)SOURCE_MAKE;
 
     child_become("rind-open", SIG_DFL);
     (void)prctl(PR_SET_PDEATHSIG, SIGKILL);
     if (child_keep_fds(&sock, 1, 0) < 0)
         _exit(1);
-    fd = source_open_allowed(l, c, path, write, false, &a.err);
+    fd = source_open_allowed(l, c, &ask, &a.err);
     a.code = fd < 0 ? fd : 0;
     if (fd >= 0 && fstat(fd, &a.st) < 0)
         a.code = err_errno(&a.err, -errno, "'%s'", path);
@@ -161,7 +214,7 @@ void source_punish(struct launcher *l, const struct creator *c)
 }
 
 static int source_open_in_child(struct launcher *l, const struct creator *c, const char *path,
-                                bool write, struct stat *ret_st, struct err *err)
+                                unsigned flags, struct stat *ret_st, struct err *err)
 {
     const long long ms = uid_backoff_of(l, c) != NULL ? OPEN_AGAIN_MS : OPEN_MS;
     auto_close int in = FD_NONE, out = FD_NONE, fd = FD_NONE;
@@ -180,7 +233,7 @@ static int source_open_in_child(struct launcher *l, const struct creator *c, con
     if (pid < 0)
         return err_errno(err, -errno, "'%s': open it", path);
     if (pid == 0)
-        opener_main(l, c, path, write, out);
+        opener_main(l, c, path, flags, out);
     (void)close(take_fd(&out));
     r = opener_receive(in, ms, &a, &fd);
     if (r == -ETIMEDOUT) {
@@ -202,13 +255,14 @@ static int source_open_in_child(struct launcher *l, const struct creator *c, con
     return take_fd(&fd);
 }
 
-int source_open(struct launcher *l, const struct creator *c, const char *path, bool write,
+int source_open(struct launcher *l, const struct creator *c, const char *path, unsigned flags,
                 struct stat *ret_st, struct err *err)
 {
-    int fd = source_open_allowed(l, c, path, write, true, err);
+    const struct source_ask ask = {.path = path, .flags = flags, .cached = true};
+    int fd = source_open_allowed(l, c, &ask, err);
 
-    if (fd == -EAGAIN)
-        return source_open_in_child(l, c, path, write, ret_st, err);
+    if (fd == -EAGAIN || (fd == -ENOENT && (flags & SOURCE_MAKE) != 0))
+        return source_open_in_child(l, c, path, flags, ret_st, err);
     if (fd >= 0 && fstat(fd, ret_st) < 0) {
         int r = err_errno(err, -errno, "'%s'", path);
 

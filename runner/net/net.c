@@ -584,7 +584,7 @@ static int net_follow_dns(struct net *n, struct net_setup *setup, struct err *er
 
     now.dns_count = 0;
     (void)memset(now.dns, 0, sizeof(now.dns));
-    (void)memset(now.search, 0, sizeof(now.search));
+    resolv_forget_lines(&now);
     box_find_host_dns(&now);
     if (now.dns_count == 0 ||
         (now.dns_count == setup->dns_count &&

@@ -80,6 +80,33 @@ static const char *keyword_rest(const char *line, size_t len, const char *keywor
     return line + n;
 }
 
+/* Returns the flag of a line's kind; 0: another kind. */
+static unsigned line_kind(const char *line, size_t len)
+{
+    if (keyword_rest(line, len, "search") != NULL)
+        return NET_OWN_SEARCH;
+    return keyword_rest(line, len, "options") != NULL ? NET_OWN_OPTIONS : 0;
+}
+
+void resolv_forget_lines(struct net_setup *setup)
+{
+    const char *at = setup->search;
+    char kept[sizeof(setup->search)] = "";
+    size_t n = 0;
+
+    while (*at != '\0') {
+        const size_t len = strcspn(at, "\n");
+        const size_t whole = len + (at[len] == '\n');
+
+        if ((line_kind(at, len) & setup->own_lines) != 0) {
+            (void)memcpy(kept + n, at, whole);
+            n += whole;
+        }
+        at += whole;
+    }
+    (void)memcpy(setup->search, kept, sizeof(kept));
+}
+
 bool resolv_take(struct net_setup *setup, const char *text, size_t len)
 {
     bool stub = false;
@@ -92,8 +119,7 @@ bool resolv_take(struct net_setup *setup, const char *text, size_t len)
         rest = keyword_rest(text, line, "nameserver");
         if (rest != NULL)
             stub |= box_take_server(setup, rest, line - (size_t)(rest - text));
-        else if (keyword_rest(text, line, "search") != NULL ||
-                 keyword_rest(text, line, "options") != NULL)
+        else if (line_kind(text, line) != 0 && (line_kind(text, line) & setup->own_lines) == 0)
             box_take_line(setup, text, line);
         text += step;
         len -= step;

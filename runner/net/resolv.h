@@ -17,6 +17,9 @@ enum { RESOLV_TEXT_MAX = 64 << 10 };
  */
 bool resolv_take(struct net_setup *setup, const char *text, size_t len);
 
+/* Takes the search and options lines away that were not asked for (net_setup.own_lines). */
+void resolv_forget_lines(struct net_setup *setup);
+
 /* Returns name server number `index` as the host uses it, at port 53, including loopback and
  * link-local ones. A text without any means 127.0.0.1. -ENOENT. */
 struct sockaddr_storage;

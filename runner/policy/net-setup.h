@@ -25,6 +25,9 @@ struct net_place {
     struct net_lan lan[NET_GROUPS_MAX]; /* in its networks with a subnet, in no order */
 };
 
+/* Lines of resolv.conf that were asked for: those of the host do not replace them. */
+enum net_own_lines { NET_OWN_SEARCH = 1 << 0, NET_OWN_OPTIONS = 1 << 1 };
+
 struct net_setup {
     /* ---- requested ---- */
     uint32_t slot;     /* unique on this host */
@@ -32,7 +35,7 @@ struct net_setup {
     uint8_t internet;
     uint8_t host_dns; /* derived: DNS settings are the host's, and updated with them */
     uint8_t admin;    /* the sandbox may configure its interface, so it can send arbitrary frames */
-    uint8_t reserved;
+    uint8_t own_lines; /* enum net_own_lines */
     struct net_access access;
     /* ---- requested, or the host's by default ---- */
     uint32_t dns_count;

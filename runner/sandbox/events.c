@@ -61,6 +61,7 @@ const char *const event_types[] = {
     "network_destroy",
     "network_connect",
     "network_disconnect",
+    "attach",
     NULL,
 };
 

@@ -245,6 +245,18 @@ static int spec_fix_network(struct supervisor *sup, struct spec *spec, const str
     return 0;
 }
 
+/* A sandbox without a name has its id. The host name of a container of Docker's API is the short id
+ * that its users know. */
+static int spec_fill_names(struct spec *spec, const char *id)
+{
+    if (spec->name == NULL && (spec->name = strdup(id)) == NULL)
+        return -ENOMEM;
+    if (spec->hostname != NULL || spec->net_container != NULL || !spec_is_docker(spec))
+        return 0;
+    spec->hostname = strndup(id, SANDBOX_SHORT_ID);
+    return spec->hostname != NULL ? 0 : -ENOMEM;
+}
+
 int sandbox_create(struct supervisor *sup, struct spec *spec, const struct caller *creator,
                    bool start, sandbox_cb cb, void *data, struct sandbox **ret, struct err *err)
 {
@@ -264,7 +276,7 @@ int sandbox_create(struct supervisor *sup, struct spec *spec, const struct calle
         r = sandbox_make_id(sup, id);
     if (r < 0)
         return r;
-    if (spec->name == NULL && (spec->name = strdup(id)) == NULL)
+    if (spec_fill_names(spec, id) < 0)
         return err_errno(err, -ENOMEM, "create");
     c = calloc(1, sizeof(*c));
     if (c == NULL)
@@ -402,12 +414,13 @@ static bool env_names_add(struct table_names *n, const char *entry)
             n->slots[at] = entry;
             return true;
         }
-        if (strncmp(n->slots[at], entry, len) == 0 && n->slots[at][len] == '=')
+        if (strncmp(n->slots[at], entry, len) == 0 && strchr("=", n->slots[at][len]) != NULL)
             return false;
     }
 }
 
-/* Copies the last entry of each name; the order is kept. */
+/* Copies the last entry of each name; the order is kept. A name alone only takes earlier ones away.
+ */
 static char **env_merge(const char **all, size_t count)
 {
     char **list = calloc(count + 1, sizeof(*list));
@@ -418,7 +431,8 @@ static char **env_merge(const char **all, size_t count)
         names.mask = names.mask * 2 + 1;
     names.slots = calloc(names.mask + 1, sizeof(*names.slots));
     for (size_t i = count; list != NULL && names.slots != NULL && i-- > 0;)
-        if (env_names_add(&names, all[i]) && (list[--out] = strdup(all[i])) == NULL)
+        if (env_names_add(&names, all[i]) && strchr(all[i], '=') != NULL &&
+            (list[--out] = strdup(all[i])) == NULL)
             break;
     if (list == NULL || names.slots == NULL || (out < count && list[out] == NULL)) {
         for (size_t i = 0; list != NULL && i < count; i++)

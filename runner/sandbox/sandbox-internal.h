@@ -193,7 +193,8 @@ struct sandbox {
 uint64_t sandbox_next_exec_id(struct sandbox *s);
 /*
  * Returns the environment of a process: the sandbox's, in which `extra` replaces variables of the
- * same name. The caller frees the list and its strings. NULL on OOM.
+ * same name, and a name alone takes one away. The caller frees the list and its strings. NULL on
+ * OOM.
  */
 char **sandbox_env(const struct sandbox *s, char *const *extra, bool tty);
 

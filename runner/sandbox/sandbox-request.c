@@ -152,6 +152,17 @@ static void put_network_lists(struct buf *b, const struct spec *spec,
         launch_put(b, TAG_NET_PORT, 0, &access->ports[i], sizeof(access->ports[i]));
     for (size_t i = 0; i < spec->dns_count; i++)
         launch_put(b, TAG_NET_DNS, 0, &spec->dns[i], sizeof(spec->dns[i]));
+    if (spec->dns_search != NULL)
+        launch_put_string(b, TAG_NET_SEARCH, spec->dns_search);
+    if (spec->dns_options != NULL)
+        launch_put_string(b, TAG_NET_OPTIONS, spec->dns_options);
+}
+
+/* True if the short id is the host name, which is one of the names anyway. */
+static bool has_short_id(const char *id, const struct spec *spec)
+{
+    return spec->hostname != NULL && strlen(spec->hostname) == SANDBOX_SHORT_ID &&
+           strncmp(spec->hostname, id, SANDBOX_SHORT_ID) == 0;
 }
 
 /* Docker finds containers by their short id, too. */
@@ -175,7 +186,7 @@ int sandbox_net_names(const char *id, const struct spec *spec, size_t i, char **
     int r;
 
     r = spec_net_names(spec, i, &names, err);
-    if (r == 0 && spec->console)
+    if (r == 0 && spec->console && !has_short_id(id, spec))
         r = add_short_id(&names, id, err);
     if (r < 0)
         return r;
@@ -302,7 +313,7 @@ static int put_network(struct buf *b, const char *id, const struct spec *spec,
     if (mode != NET_INTERNET && spec->net_name == NULL && !allows_something(&access)) {
         if (flags != 0)
             launch_put_number(b, TAG_NET, flags);
-        if (spec->dns_count > 0)
+        if (spec->dns_count > 0 || spec->dns_search != NULL || spec->dns_options != NULL)
             return err_set(err, -EINVAL,
                            "network.dns: the sandbox has no network in which a name server could "
                            "be asked; ask for one as well, such as --network internet "
@@ -390,7 +401,8 @@ static int put_volumes(struct buf *b, const struct spec *spec, int root_fd, stru
                                                      .target = spec->volumes[i].target,
                                                      .uid = uid,
                                                      .gid = gid,
-                                                     .read_only = spec->volumes[i].read_only});
+                                                     .read_only = spec->volumes[i].read_only,
+                                                     .make = spec->volumes[i].make});
     }
     return 0;
 }
@@ -501,6 +513,8 @@ int sandbox_request(struct buf *b, const char *id, const struct spec *spec,
                       join != NULL             ? join->hostname
                       : spec->hostname != NULL ? spec->hostname
                                                : id);
+    if (join == NULL && spec->domainname != NULL)
+        launch_put_string(b, TAG_DOMAIN, spec->domainname);
     if (policy->no_new_privs)
         flags |= LAUNCH_NO_NEW_PRIVS;
     if (policy->fuse)

@@ -308,13 +308,11 @@ static int sandbox_send_start(struct sandbox *s, const struct ready_policy *poli
 {
     struct network_join join = {.id = NULL};
     auto_buf struct buf b = BUF_INIT(LAUNCH_SIZE_MAX);
-    const char *layers[3] = {NULL};
-    size_t n = 0;
+    const char *layers[BUILTIN_NAMES_MAX];
     int r;
 
-    if (s->spec->rootfs == NULL && s->spec->image_id == NULL)
-        layers[n++] = image_builtin_name(BUILTIN_ROOT);
-    layers[n] = image_builtin_name(BUILTIN_BASE);
+    image_builtin_names(s->spec->rootfs != NULL || s->spec->image_id != NULL,
+                        spec_is_docker(s->spec), layers);
     r = sandbox_find_join(s, &join, err);
     if (r == 0)
         r = sandbox_request(&b, s->id, s->spec, policy, layers, FD_NONE,

@@ -174,6 +174,14 @@ bool spec_label_is_own(const char *label)
     return strncmp(label, own, sizeof(own) - 1) == 0;
 }
 
+bool spec_is_docker(const struct spec *s)
+{
+    for (char **l = s->labels; l != NULL && *l != NULL; l++)
+        if (spec_label_is_own(*l))
+            return true;
+    return false;
+}
+
 void spec_labels_beneath(struct spec *s, char *const *labels)
 {
     for (; labels != NULL && *labels != NULL; labels++)

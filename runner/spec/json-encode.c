@@ -122,8 +122,8 @@ static json_t *encode_ulimit(const struct rlimit_value *v)
 static json_t *encode_volume(const struct volume *v)
 {
     if (!v->named)
-        return json_pack("{s:s, s:s, s:b}", "source", v->source, "target", v->target, "readOnly",
-                         v->read_only);
+        return json_pack("{s:s, s:s, s:b, s:o*}", "source", v->source, "target", v->target,
+                         "readOnly", v->read_only, "makeSource", v->make ? json_true() : NULL);
     return json_pack("{s:s?, s:s, s:b, s:b, s:s*}", "source", v->source, "target", v->target,
                      "readOnly", v->read_only, "noCopy", v->no_copy, "from", v->from);
 }
@@ -319,7 +319,8 @@ static void put_network(struct out *o, const struct spec *s)
     struct out n;
 
     if (s->net_container == NULL && s->net_name == NULL && s->access.rule_count == 0 &&
-        s->access.port_count == 0 && s->dns_count == 0) {
+        s->access.port_count == 0 && s->dns_count == 0 && s->dns_search == NULL &&
+        s->dns_options == NULL) {
         put_string(o, "network", strtab_name(net_mode_names, (int)s->network));
         return;
     }
@@ -340,6 +341,10 @@ static void put_network(struct out *o, const struct spec *s)
     put_value(&n, "deny", encode_rules(&s->access, 1));
     put_value(&n, "hostPorts", encode_host_ports(&s->access));
     put_value(&n, "dns", encode_name_servers(s));
+    if (s->dns_search != NULL)
+        put_value(&n, "dnsSearch", encode_words(s->dns_search));
+    if (s->dns_options != NULL)
+        put_value(&n, "dnsOptions", encode_words(s->dns_options));
     if (n.failed != NULL) {
         json_decref(object);
         object = NULL;
@@ -387,6 +392,7 @@ int spec_to_json(const struct spec *s, json_t **ret, struct err *err)
     if (s->groups != NULL)
         put_value(&o, "groups", encode_strings(s->groups));
     put_string(&o, "hostname", s->hostname);
+    put_string(&o, "domainname", s->domainname);
     put_value(&o, "labels", encode_pairs(s->labels));
     if (s->shares.count > 0)
         put_value(&o, "share", encode_shares(&s->shares));

@@ -65,6 +65,7 @@ static const struct text_key {
     {"cwd", spec_set_workdir, false},
     {"user", spec_set_user, false},
     {"hostname", spec_set_hostname, false},
+    {"domainname", spec_set_domainname, false},
     {"stopSignal", spec_set_stop_signal, true},
     {"memory", spec_set_memory, true},
     {"cpus", spec_set_cpus, true},
@@ -222,13 +223,10 @@ static int decode_env_entry(struct spec *s, const char *name, size_t len, const 
                             const struct jpath *path, struct err *err)
 {
     struct err why = ERR_NONE;
-    int r = 0;
+    int r;
 
-    for (size_t i = 0; r == 0 && i < len; i++)
-        if ((unsigned char)name[i] <= ' ' || name[i] == 0x7f || name[i] == '=')
-            r = -EINVAL;
-    if (r < 0 || len == 0)
-        return json_fail(err, -EINVAL, path, "a name must not be empty or hold white space or =");
+    if (len == 0 || memchr(name, '=', len) != NULL)
+        return json_fail(err, -EINVAL, path, "a name must not be empty or hold =");
     r = env_put(s, name, len, value, &why);
     return r < 0 ? parser_error(err, r, path, &why) : 0;
 }
@@ -314,7 +312,7 @@ static int d_labels(json_t *value, const struct jfield *field, void *dst, const 
 
 struct volume_json {
     char *source, *target, *from; /* owned */
-    bool read_only, no_copy;
+    bool read_only, no_copy, make;
 };
 
 static const struct jfield volume_fields[] = {
@@ -332,6 +330,7 @@ static const struct jfield volume_fields[] = {
      .required = true},
     {.name = "readOnly", .decode = j_bool, .off = offsetof(struct volume_json, read_only)},
     {.name = "noCopy", .decode = j_bool, .off = offsetof(struct volume_json, no_copy)},
+    {.name = "makeSource", .decode = j_bool, .off = offsetof(struct volume_json, make)},
     {.name = "from",
      .decode = j_string,
      .off = offsetof(struct volume_json, from),
@@ -354,6 +353,8 @@ static int decode_volume(json_t *element, struct spec *s, const struct jpath *pa
 
         if (!named && v.no_copy)
             r = json_fail(err, -EINVAL, path, "noCopy: only of a named volume");
+        else if (named && v.make)
+            r = json_fail(err, -EINVAL, path, "makeSource: only of a directory of the host");
         else if (v.from != NULL && (!named || v.no_copy))
             r = json_fail(err, -EINVAL, path, "from: only of a named volume that is filled");
         else if (!named)
@@ -363,6 +364,8 @@ static int decode_volume(json_t *element, struct spec *s, const struct jpath *pa
                       : spec_put_volume(s, v.source, v.target, v.read_only, &why);
             if (r == 0 && v.from != NULL)
                 r = spec_volume_from(s, v.from, &why);
+            if (r == 0 && v.make)
+                spec_volume_make(s);
             r = r < 0 ? parser_error(err, r, path, &why) : 0;
         }
     }
@@ -586,12 +589,13 @@ static const struct list_key {
     setter *add;
     bool number;
 } list_keys[] = {
-    {"allow", spec_add_allow_net, false},    {"deny", spec_add_deny_net, false},
-    {"hostPorts", spec_add_host_port, true}, {"dns", spec_add_dns, false},
-    {"extraHosts", spec_add_host, false},    {"capDrop", spec_add_cap_drop, false},
-    {"groups", spec_add_group, true},        {"aliases", spec_add_net_alias, false},
-    {"links", spec_add_net_link, false},     {"sysctls", spec_add_sysctl, false},
-    {"share", spec_add_share, false},
+    {"allow", spec_add_allow_net, false},       {"deny", spec_add_deny_net, false},
+    {"hostPorts", spec_add_host_port, true},    {"dns", spec_add_dns, false},
+    {"extraHosts", spec_add_host, false},       {"capDrop", spec_add_cap_drop, false},
+    {"groups", spec_add_group, true},           {"aliases", spec_add_net_alias, false},
+    {"links", spec_add_net_link, false},        {"sysctls", spec_add_sysctl, false},
+    {"share", spec_add_share, false},           {"dnsSearch", spec_add_dns_search, false},
+    {"dnsOptions", spec_add_dns_option, false},
 };
 
 static int d_list(json_t *value, const struct jfield *field, void *dst, const struct jpath *path,
@@ -752,6 +756,8 @@ static const struct jfield network_fields[] = {
     {.name = "deny",      .decode = d_list,          .nullable = true},
     {.name = "hostPorts", .decode = d_list,          .nullable = true},
     {.name = "dns",       .decode = d_list,          .nullable = true},
+    {.name = "dnsSearch", .decode = d_list,          .nullable = true},
+    {.name = "dnsOptions", .decode = d_list,         .nullable = true},
     {0},
 };
 /* clang-format on */
@@ -894,6 +900,7 @@ static const struct jfield spec_fields[] = {
     {.name = "cwd",        .decode = d_text,       .nullable = true},
     {.name = "user",       .decode = d_text,       .nullable = true},
     {.name = "hostname",   .decode = d_text,       .nullable = true},
+    {.name = "domainname", .decode = d_text,       .nullable = true},
     {.name = "labels",     .decode = d_labels,     .nullable = true},
     {.name = "share",      .decode = d_list,       .nullable = true},
     {.name = "limits",     .decode = j_object,     .nullable = true, .fields = limit_fields},

@@ -442,6 +442,8 @@ int spec_validate_network(const struct spec *s, struct err *err)
         return err_set(err, -EINVAL,
                        "network.address: user specified IP address is supported on user defined "
                        "networks only");
+    if (spec_validate_dns(s, err) < 0)
+        return -EINVAL;
     if (s->net_container == NULL)
         return 0;
     if (s->egress != NULL)

@@ -71,6 +71,9 @@ void spec_free(struct spec *s)
     free(s->name);
     free(s->rootfs);
     free(s->hostname);
+    free(s->domainname);
+    free(s->dns_search);
+    free(s->dns_options);
     free(s->policy);
     free(s->cwd);
     free(s->user);
@@ -310,6 +313,11 @@ int spec_put_named_volume(struct spec *s, const char *name, const char *target, 
     return add_volume(s, name, target,
                       (struct volume){.read_only = read_only, .named = true, .no_copy = no_copy},
                       err);
+}
+
+void spec_volume_make(struct spec *s)
+{
+    s->volumes[s->volume_count - 1].make = true;
 }
 
 int spec_volume_from(struct spec *s, const char *from, struct err *err)

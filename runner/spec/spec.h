@@ -30,6 +30,8 @@ enum {
     SPEC_PORTS_MAX = 64,
     SPEC_PATH_MAX = 4095,
     SPEC_HOSTNAME_MAX = 63,
+    SPEC_DOMAIN_MAX = 189,    /* bytes; with a host name 253 */
+    SPEC_DNS_WORDS_MAX = 115, /* bytes of all domains that are searched, and of all options */
 };
 
 struct egress_rules;
@@ -38,6 +40,7 @@ struct volume {
     char *source; /* owned; absolute host path, or volume name; NULL: random name */
     char *target; /* owned; absolute path inside */
     bool read_only;
+    bool make;      /* a missing source is made, as a directory of its creator's */
     bool named;     /* source is a volume's name */
     bool no_copy;   /* named volume: not filled from the image */
     char *from;     /* owned; named volume: the volume to copy it from; or NULL */
@@ -128,7 +131,8 @@ struct spec {
     char *rootfs;   /* owned; absolute host directory, SPEC_ROOTFS_HOST, or NULL = the default root
                        file system */
     char *hostname; /* owned; NULL = the sandbox's id */
-    char *policy;   /* owned; name or path of a policy file; never NULL */
+    char *domainname; /* owned; NULL = none */
+    char *policy;     /* owned; name or path of a policy file; never NULL */
     /*
      * owned, NULL-terminated; the command. Before an image is merged: the arguments of its entry
      * point.
@@ -161,6 +165,8 @@ struct spec {
     struct net_access access;         /* exceptions from the mode */
     struct net_addr dns[NET_DNS_MAX]; /* name servers instead of the host's */
     size_t dns_count;
+    char *dns_search;  /* owned; domains, separated by spaces; "." = none; NULL = the host's */
+    char *dns_options; /* owned; likewise */
     struct egress_rules *egress; /* owned; NULL = outgoing connections are not filtered */
     struct extra_host hosts[SPEC_HOSTS_MAX]; /* lines of /etc/hosts, in order */
     size_t host_count;
@@ -242,6 +248,8 @@ int spec_env_beneath(struct spec *s, char *const *env, struct err *err);
  */
 #define SPEC_LABEL_OWN "rind.docker"
 bool spec_label_is_own(const char *label); /* argument: "K=V" */
+/* True for a container that Docker's API has made: it has that label. */
+bool spec_is_docker(const struct spec *s);
 /*
  * Adds labels that the spec does not set itself. Skips invalid labels, those without room, and
  * SPEC_LABEL_OWN.
@@ -252,6 +260,7 @@ int spec_set_policy(struct spec *s, const char *text, struct err *err);
 /* For clients of a daemon: a policy's name; the daemon checks that it exists. */
 int spec_set_policy_name(struct spec *s, const char *text, struct err *err);
 int spec_set_hostname(struct spec *s, const char *text, struct err *err);
+int spec_set_domainname(struct spec *s, const char *text, struct err *err);
 int spec_set_workdir(struct spec *s, const char *text, struct err *err);
 int spec_set_user(struct spec *s, const char *text, struct err *err);
 int spec_add_env(struct spec *s, const char *text,
@@ -312,6 +321,10 @@ int spec_add_allow_net(struct spec *s, const char *text, struct err *err);
 int spec_add_deny_net(struct spec *s, const char *text, struct err *err);
 int spec_add_host_port(struct spec *s, const char *text, struct err *err); /* 8080, 53/udp */
 int spec_add_dns(struct spec *s, const char *text, struct err *err);
+/* spec/dns.c: a domain that is searched, "." = none; an option of resolv.conf. */
+int spec_add_dns_search(struct spec *s, const char *text, struct err *err);
+int spec_add_dns_option(struct spec *s, const char *text, struct err *err);
+int spec_validate_dns(const struct spec *s, struct err *err);
 /* GLOB[:PORT], CIDR[:PORT]: an egress rule. The first allow rule sets the default to deny. */
 int spec_add_allow_host(struct spec *s, const char *text, struct err *err);
 int spec_add_deny_host(struct spec *s, const char *text, struct err *err);
@@ -357,6 +370,8 @@ int spec_check_removal(const struct spec *s, struct err *err);
  */
 int spec_put_volume(struct spec *s, const char *source, const char *target, bool read_only,
                     struct err *err);
+/* Makes a missing source of the last volume a directory of the host, at each start. */
+void spec_volume_make(struct spec *s);
 /* Makes the last volume a copy of the volume `from`, instead of the image's files. */
 int spec_volume_from(struct spec *s, const char *from, struct err *err);
 int spec_add_restore(struct spec *s, const char *text, struct err *err); /* VOLUME:DST */

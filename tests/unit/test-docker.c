@@ -65,8 +65,26 @@ TEST(what_becomes_of_a_body)
         {"{\"Env\":[\"A\",\"B=c\"]}", "\"env\":[\"B=c\"]"},
         {"{\"HostConfig\":{\"GroupAdd\":[\"audio\",\"44\"]}}", "\"groups\":[\"audio\",\"44\"]"},
         {"{\"HostConfig\":{\"Binds\":[\"/srv:/s:ro\",\"vol:/v\"]}}",
-         "{\"target\":\"/s\",\"readOnly\":true,\"source\":\"/srv\"},{\"target\":\"/v\","
-         "\"readOnly\":false,\"source\":\"vol\"}"},
+         "{\"target\":\"/s\",\"readOnly\":true,\"source\":\"/"
+         "srv\",\"makeSource\":true},{\"target\":"
+         "\"/v\",\"readOnly\":false,\"source\":\"vol\"}"},
+        {"{\"HostConfig\":{\"Mounts\":[{\"Type\":\"bind\",\"Source\":\"/srv\",\"Target\":\"/"
+         "s\"}]}}",
+         "[{\"target\":\"/s\",\"readOnly\":false,\"source\":\"/srv\"}]"},
+        {"{\"HostConfig\":{\"Mounts\":[{\"Type\":\"bind\",\"Source\":\"/srv\",\"Target\":\"/s\","
+         "\"BindOptions\":{\"CreateMountpoint\":true}}]}}",
+         "\"source\":\"/srv\",\"makeSource\":true}"},
+        {"{\"HostConfig\":{\"Binds\":[\"vol:/v:Z,ro,delegated\"]}}",
+         "{\"target\":\"/v\",\"readOnly\":true,\"source\":\"vol\"}"},
+        {"{\"HostConfig\":{\"StorageOpt\":{\"size\":\"10GB\"}}}", "\"limits\":{\"disk\":\"10GB\"}"},
+        {"{\"Hostname\":\"web\",\"Domainname\":\"shop.example\"}",
+         "\"hostname\":\"web\",\"domainname\":\"shop.example\""},
+        {"{\"HostConfig\":{\"Dns\":[\"1.1.1.1\"],\"DnsSearch\":[\"a.example\"],\"DnsOptions\":"
+         "[\"ndots:2\"]}}",
+         "\"network\":{\"mode\":\"internet\",\"dns\":[\"1.1.1.1\"],\"dnsSearch\":[\"a.example\"],"
+         "\"dnsOptions\":[\"ndots:2\"]}"},
+        {"{\"HostConfig\":{\"DnsSearch\":[\"a.example\"],\"NetworkMode\":\"none\"}}",
+         "\"network\":{\"mode\":\"none\"}"},
         {"{\"HostConfig\":{\"ExtraHosts\":[\"a:1.2.3.4\",\"b:host-gateway\"]}}",
          "\"extraHosts\":[\"a:1.2.3.4\",\"b:host-gateway\"]"},
         {"{\"Healthcheck\":{\"Test\":[\"CMD\",\"true\"],\"Interval\":1500000000,\"Retries\":2}}",
@@ -172,8 +190,8 @@ TEST(fields_that_cannot_be_had_are_refused)
         {"{\"Runtime\":\"kata\"}", -EOPNOTSUPP, "Runtime: "},
         {"{\"Image\":1}", -EINVAL, "Image: must be a string"},
         {"{\"Cmd\":[1]}", -EINVAL, "Cmd: must be an array of strings"},
-        {"{\"Env\":[\"\"]}", -EINVAL, "Env: a variable has no name"},
-        {"{\"Env\":[\"=x\"]}", -EINVAL, "Env: a variable has no name"},
+        {"{\"Env\":[\"\"]}", -EINVAL, "Env: invalid environment variable: "},
+        {"{\"Env\":[\"=x\"]}", -EINVAL, "Env: invalid environment variable: =x"},
         {"{\"StopTimeout\":-2}", -EINVAL, "StopTimeout: "},
         {"{\"ExposedPorts\":{\"x\":{}}}", -EINVAL, "ExposedPorts: \"x\" is no port"},
         {"{\"Labels\":{\"rind.docker\":\"x\"}}", -EINVAL, "Labels: \"rind.docker\" is rind's own"},

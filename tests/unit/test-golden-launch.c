@@ -40,6 +40,7 @@ static const char *const tag_names[TAG_MAX] = {
     TAG_NAME(TAG_COUNT), TAG_NAME(TAG_NET_ALIASES), TAG_NAME(TAG_TMPFS_ROOT),
     TAG_NAME(TAG_SWAP), TAG_NAME(TAG_RESERVATION), TAG_NAME(TAG_SHARES), TAG_NAME(TAG_CPUSET_CPUS),
     TAG_NAME(TAG_CPUSET_MEMS), TAG_NAME(TAG_OOM_SCORE), TAG_NAME(TAG_SYSCTL), TAG_NAME(TAG_NET_LAN),
+    TAG_NAME(TAG_DOMAIN), TAG_NAME(TAG_NET_SEARCH), TAG_NAME(TAG_NET_OPTIONS),
 };
 /* clang-format on */
 
@@ -120,7 +121,8 @@ static void put_start(struct buf *b)
     launch_put_string(b, TAG_LAYER, "c");
     launch_put_string(b, TAG_IMAGE_LAYER, HEX64);
     launch_put_string(b, TAG_USER, "user:group");
-    launch_put_volume(b, &(struct launch_volume){"/srv/a", "/data", 1000, 2000, true, false});
+    launch_put_volume(b,
+                      &(struct launch_volume){"/srv/a", "/data", 1000, 2000, true, false, false});
     launch_put_volume(b, &(struct launch_volume){
                              .source = "Vol-1", .target = "/v", .read_only = true, .named = true});
     launch_put_tmpfs(b, &(struct launch_tmpfs){.target = "/run", .bytes = 8192});
@@ -270,6 +272,31 @@ static void check_start_resources(struct golden *g)
     CHECK(q.oom_score == 1000 && q.memory == 64 << 20 && q.cpu == -1);
     CHECK_STR(q.cpus, "0-3,8");
     CHECK_STR(q.mems, "0");
+}
+
+/* A start with a domain, lines of resolv.conf, and a volume whose source is made. */
+static void check_names(struct golden *g)
+{
+    auto_buf struct buf b = BUF_INIT(LAUNCH_SIZE_MAX);
+    struct launch_request q;
+
+    launch_begin(&b, LAUNCH_START);
+    launch_put_string(&b, TAG_ID, "d");
+    launch_put_string(&b, TAG_HOSTNAME, "d");
+    launch_put_string(&b, TAG_DOMAIN, "shop.example");
+    launch_put_string(&b, TAG_ROOT_DIR, "/srv/root");
+    launch_put_volume(&b, &(struct launch_volume){
+                              .source = "/srv/a", .target = "/a", .read_only = true, .make = true});
+    launch_put_number(&b, TAG_NET, LAUNCH_NET_LINK);
+    launch_put_string(&b, TAG_NET_SEARCH, "a.example b.example");
+    launch_put_string(&b, TAG_NET_OPTIONS, "ndots:2");
+    launch_put(&b, TAG_FILTER, 0, filter, sizeof(filter));
+    CHECK_INT(launch_end(&b), 0);
+    check_request(g, "start-names", &b, &q);
+    CHECK_STR(q.domain, "shop.example");
+    CHECK_STR(q.net_search, "a.example b.example");
+    CHECK_STR(q.net_options, "ndots:2");
+    CHECK(q.volumes[0].make && q.volumes[0].read_only);
 }
 
 /* These verbs take an id and nothing else, or nothing at all. */
@@ -473,6 +500,7 @@ TEST(requests)
 
     check_starts(g);
     check_start_resources(g);
+    check_names(g);
     check_plain(g);
     check_sockets(g);
     check_networks(g);
@@ -677,7 +705,10 @@ TEST(reply)
 }
 
 static const struct golden_part process_parts[] = {
-    {8, "pid, parent"}, {4, "uid"}, {4, "terminal"}, {16, "started_ms, cpu_ms"}, {32, "name"}};
+    {8, "pid, parent"}, {4, "uid"},
+    {4, "terminal"},    {16, "started_ms, cpu_ms"},
+    {32, "name"},       {16, "virtual_bytes, rss_bytes"},
+    {8, "state"}};
 
 TEST(process)
 {
@@ -693,7 +724,10 @@ TEST(process)
                                 .terminal = -1,
                                 .started_ms = 0x0102030405060708,
                                 .cpu_ms = 9,
-                                .name = "sleep"};
+                                .name = "sleep",
+                                .virtual_bytes = 0x1112131415161718,
+                                .rss_bytes = 4096,
+                                .state = 'S'};
     bytes = golden_check(g, "all", GOLDEN_PARTS(process_parts), &p, sizeof(p));
     CHECK_INT(bytes.len, sizeof(got));
     (void)memset(&got, 0, sizeof(got));
@@ -701,6 +735,7 @@ TEST(process)
     CHECK(got.pid == 2 && got.parent == 1 && got.uid == 1000 && got.terminal == -1);
     CHECK(got.started_ms == 0x0102030405060708 && got.cpu_ms == 9);
     CHECK_STR(got.name, "sleep");
+    CHECK(got.virtual_bytes == 0x1112131415161718 && got.rss_bytes == 4096 && got.state == 'S');
     golden_close(g);
 }
 

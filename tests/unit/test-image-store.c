@@ -224,7 +224,7 @@ TEST(each_user_has_names_of_its_own)
     store_removal_done(&done);
     CHECK_INT(find_as(&lab, &mine, b, b), -ENOENT);
     CHECK_INT(find_as(&lab, &IMAGE_VIEW_ALL, b, b), 0); /* root has named it */
-    CHECK_INT(image_store_prune(lab.store, &theirs, true, nobody, NULL, &done, &err), 0);
+    CHECK_INT(image_store_prune(lab.store, &theirs, true, NULL, nobody, NULL, &done, &err), 0);
     CHECK(done.untagged != NULL && strcmp(done.untagged[0], two) == 0 && done.untagged[1] == NULL);
     CHECK(done.deleted == NULL); /* it is still there to see: the daemon's */
     store_removal_done(&done);
@@ -271,7 +271,8 @@ TEST(names_move_and_images_stay)
         image_store_remove(lab.store, &IMAGE_VIEW_ALL, "two:2", true, this_one, b, &done, &err), 0);
     CHECK(done.deleted != NULL && strcmp(done.deleted[0], b) == 0);
     store_removal_done(&done);
-    CHECK_INT(image_store_prune(lab.store, &IMAGE_VIEW_ALL, false, nobody, NULL, &done, &err), 0);
+    CHECK_INT(image_store_prune(lab.store, &IMAGE_VIEW_ALL, false, NULL, nobody, NULL, &done, &err),
+              0);
     CHECK(done.deleted != NULL && strcmp(done.deleted[0], a) == 0);
     store_removal_done(&done);
     lab_close(&lab);

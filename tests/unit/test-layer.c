@@ -103,6 +103,35 @@ static void check_complete(const struct state *s)
     CHECK_INT(entries(s), 3);                              /* two layers and the lock */
 }
 
+/* Docker's layer is made by itself, at its own first use. */
+TEST(the_layer_of_dockers_containers)
+{
+    auto_close int base = FD_NONE, root = FD_NONE;
+    const char *names[BUILTIN_NAMES_MAX];
+    struct state s = state_in("/tmp");
+    struct err err = ERR_NONE;
+    char path[160];
+    struct stat st;
+
+    CHECK_INT(image_docker_layer(s.fd, &err), 0);
+    CHECK_INT(image_docker_layer(s.fd, &err), 0);
+    CHECK_STR(err.msg, "");
+    (void)snprintf(path, sizeof(path), "layers/%s/.dockerenv", image_builtin_name(BUILTIN_DOCKER));
+    CHECK_INT(fstatat(s.fd, path, &st, AT_SYMLINK_NOFOLLOW), 0);
+    CHECK_INT(st.st_mode, S_IFREG | 0755);
+    CHECK_INT(st.st_size, 0);
+    CHECK_INT(image_default_layers(s.fd, &base, &root, &err), 0);
+    CHECK_INT(entries(&s), 4); /* three layers and the lock */
+    state_end(&s);
+
+    image_builtin_names(true, false, names);
+    CHECK(names[0] == image_builtin_name(BUILTIN_BASE) && names[1] == NULL);
+    image_builtin_names(false, true, names);
+    CHECK(names[0] == image_builtin_name(BUILTIN_ROOT));
+    CHECK(names[1] == image_builtin_name(BUILTIN_DOCKER));
+    CHECK(names[2] == image_builtin_name(BUILTIN_BASE) && names[3] == NULL);
+}
+
 TEST(first_use_unpacks_both)
 {
     auto_close int base = FD_NONE, root = FD_NONE;

@@ -123,6 +123,34 @@ TEST(addresses_of_slots)
 
 /* ---- resolv.conf ---- */
 
+/* What was asked for stays, what is the host's goes and comes anew. */
+TEST(lines_that_were_asked_for)
+{
+    static const char text[] = "search far.example\nnameserver 192.0.2.1\noptions timeout:9\n";
+    static const struct {
+        uint8_t own;
+        const char *before, *forgotten, *after;
+    } rows[] = {
+        {0, "search a\noptions b\n", "", "search far.example\noptions timeout:9\n"},
+        {NET_OWN_SEARCH, "search a\noptions b\n", "search a\n", "search a\noptions timeout:9\n"},
+        {NET_OWN_OPTIONS, "search a\noptions b\n", "options b\n",
+         "options b\nsearch far.example\n"},
+        {NET_OWN_SEARCH | NET_OWN_OPTIONS, "search a\noptions b\n", "search a\noptions b\n",
+         "search a\noptions b\n"},
+        {NET_OWN_SEARCH, "options b\n", "", "options timeout:9\n"}, /* none was asked for */
+    };
+
+    for (size_t i = 0; i < sizeof(rows) / sizeof(rows[0]); i++) {
+        struct net_setup setup = {.own_lines = rows[i].own};
+
+        (void)snprintf(setup.search, sizeof(setup.search), "%s", rows[i].before);
+        resolv_forget_lines(&setup);
+        CHECK_STR(setup.search, rows[i].forgotten);
+        (void)resolv_take(&setup, text, strlen(text));
+        CHECK_STR(setup.search, rows[i].after);
+    }
+}
+
 TEST(name_servers_that_can_be_asked)
 {
     static const struct {

@@ -36,8 +36,9 @@ TEST(round_trip)
     launch_put_string(&b, TAG_LAYER, layers[0]);
     launch_put_string(&b, TAG_LAYER, layers[1]);
     launch_put_string(&b, TAG_ROOT_DIR, "/srv/root");
-    launch_put_volume(&b, &(struct launch_volume){"/srv/a", "/data", 1000, 2000, true, false});
-    launch_put_volume(&b, &(struct launch_volume){"/srv/b", "/b", 0, 65535, false, false});
+    launch_put_volume(&b,
+                      &(struct launch_volume){"/srv/a", "/data", 1000, 2000, true, false, false});
+    launch_put_volume(&b, &(struct launch_volume){"/srv/b", "/b", 0, 65535, false, false, true});
     launch_put_volume(&b, &(struct launch_volume){
                               .source = "Vol-1", .target = "/v", .read_only = true, .named = true});
     launch_put_number(&b, TAG_DISK, 16 << 20);
@@ -75,6 +76,7 @@ TEST(round_trip)
     CHECK_INT(q.volumes[0].uid, 1000);
     CHECK_INT(q.volumes[0].gid, 2000);
     CHECK(q.volumes[0].read_only && !q.volumes[1].read_only);
+    CHECK(!q.volumes[0].make && q.volumes[1].make);
     CHECK_INT(q.volumes[1].gid, 65535);
     CHECK_STR(q.tmpfs[0].target, "/run");
     CHECK_INT(q.tmpfs[0].bytes, 8192);
@@ -193,7 +195,12 @@ static const struct refused {
     {TAG_VOLUME_NAME, 0, B("a/b\0"), -EINVAL, "record volume_name"},
     {TAG_VOLUME_NAME, 0, B("..\0"), -EINVAL, "record volume_name"},
     {TAG_VOLUME_NAME, 0, B("\0"), -EPROTO, "record volume_name"},
-    {TAG_VOLUME, 2, B(ZERO8 "/a\0/b\0"), -EPROTO, "record volume: unknown flags 0x2"},
+    {TAG_VOLUME, 4, B(ZERO8 "/a\0/b\0"), -EPROTO, "record volume: unknown flags 0x4"},
+    {TAG_DOMAIN, 0, B("a\nb\0"), -EINVAL, "record domain"},
+    {TAG_DOMAIN, 0, B("a b\0"), -EINVAL, "record domain"},
+    {TAG_DOMAIN, 0, B("a"), -EPROTO, "record domain"},
+    {TAG_NET_SEARCH, 0, B("a\nnameserver 1.2.3.4\0"), -EINVAL, "record net_search"},
+    {TAG_NET_OPTIONS, 0, B("a\177\0"), -EINVAL, "record net_options"},
     {TAG_VOLUME, 0, B(ZERO8 "/a\0"), -EPROTO, "record volume"},
     {TAG_VOLUME, 0, B(ZERO8 "/a\0/b"), -EPROTO, "record volume"},
     {TAG_VOLUME, 0, B(ZERO8 "/a\0/b\0/c\0"), -EPROTO, "record volume"},

@@ -26,7 +26,6 @@ ABSENT(no_plugins, "there are no plugins, and none can be installed")
 ABSENT(no_search,
        "there is no registry to be searched; images are loaded (docker load), and docker images "
        "lists those that are there")
-ABSENT(no_websocket, "containers are not attached to by WebSocket; POST .../attach is")
 ABSENT(no_session, "there is no build session")
 ABSENT(no_registry,
        "there are no registries to be asked; what is in the store is at /images/NAME/json")
@@ -56,7 +55,6 @@ const struct route docker_absent_routes[] = {
     {"POST",   "/session",                  no_session,   ROUTE_BODY, 0},
     {"POST",   "/grpc",                     no_session,   ROUTE_BODY, 0},
     {"GET",    "/images/search",            no_search,    0, 0},
-    {"GET",    "/containers/{id}/attach/ws", no_websocket, 0, 0},
     {"GET",    "/containers/{id}/checkpoints", no_checkpoints, 0, 0},
     {"POST",   "/containers/{id}/checkpoints", no_checkpoints, ROUTE_BODY, 0},
     {"DELETE", "/containers/{id}/checkpoints/{what}", no_checkpoints, 0, 0},

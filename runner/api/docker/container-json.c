@@ -579,8 +579,9 @@ static json_t *encode_config(const struct sandbox *s, json_t *kept)
     root = json_pack(
         "{s:s, s:s, s:s, s:b, s:b, s:b, s:b, s:b, s:b, s:o, s:o, s:s, s:o, s:o, s:s, s:o, s:s, "
         "s:I}",
-        "Hostname", spec->hostname != NULL ? spec->hostname : sandbox_id(s), "Domainname", "",
-        "User", spec->user != NULL ? spec->user : "", "AttachStdin",
+        "Hostname", spec->hostname != NULL ? spec->hostname : sandbox_id(s), "Domainname",
+        spec->domainname != NULL ? spec->domainname : "", "User",
+        spec->user != NULL ? spec->user : "", "AttachStdin",
         json_is_true(json_object_get(kept, "attachStdin")), "AttachStdout",
         json_is_true(json_object_get(kept, "attachStdout")), "AttachStderr",
         json_is_true(json_object_get(kept, "attachStderr")), "Tty", (int)spec->tty, "OpenStdin",

@@ -490,6 +490,7 @@ const struct route docker_container_routes[] = {
     {"POST",   "/containers/{id}/wait",      docker_post_wait,    ROUTE_BODY, 0},
     {"POST",   "/containers/{id}/update",    docker_post_update,  ROUTE_BODY, 0},
     {"POST",   "/containers/{id}/attach",    docker_post_attach,  ROUTE_BODY | ROUTE_UPGRADE, 0},
+    {"GET",    "/containers/{id}/attach/ws", docker_get_attach_ws, ROUTE_UPGRADE, 0},
     {"GET",    "/containers/{id}/logs",      docker_get_logs,     0, 0},
     {"GET",    "/containers/{id}/stats",     docker_get_stats,    0, 0},
     {"GET",    "/containers/{id}/top",       docker_get_top,      0, 0},

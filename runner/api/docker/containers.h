@@ -16,7 +16,7 @@ http_handler_fn docker_post_create;
 http_handler_fn docker_post_start, docker_post_stop, docker_post_restart, docker_post_kill,
     docker_post_pause, docker_post_unpause, docker_post_rename, docker_post_resize,
     docker_post_wait, docker_post_update, docker_get_stats, docker_get_top;
-http_handler_fn docker_get_logs, docker_post_attach;
+http_handler_fn docker_get_logs, docker_post_attach, docker_get_attach_ws;
 http_handler_fn docker_get_archive, docker_head_archive, docker_put_archive, docker_get_export,
     docker_get_changes;
 

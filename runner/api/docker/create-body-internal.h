@@ -23,10 +23,11 @@ struct create_asked {
 /* Filled by the rows' functions, and completed by create_finish_*. */
 struct making {
     struct create_body *out;
-    const char *hostname, *user, *working_dir, *stop_signal, *network, *pid_mode;
+    const char *hostname, *domainname, *user, *working_dir, *stop_signal, *network, *pid_mode;
     const char *restart, *ipc, *cgroupns;
     json_t *volumes, *port_bindings;
     struct create_asked asked;
+    const char *disk; /* borrowed: StorageOpt's size, or NULL */
     int64_t stop_timeout, retries;
     bool tty, stdin, stdin_once, attach_in, attach_out, attach_err, network_disabled, read_only,
         auto_remove, init, publish_all, has_stop_timeout;
@@ -48,6 +49,8 @@ int create_check_strings(json_t *value, const char *path, struct err *err);
 /* create-caps.c, create-mounts.c: called after the whole body was read. */
 int create_finish_caps(struct making *m, struct err *err);
 int create_finish_volumes(struct making *m, struct err *err);
+/* True for two spellings of one absolute path. */
+bool create_same_path(const char *a, const char *b);
 
 /* create-resources.c */
 int create_finish_limits(struct making *m, struct err *err);
@@ -65,6 +68,6 @@ int create_finish_tmpfs(struct making *m, struct err *err);
 /* Functions of table rows, in create-mounts.c, create-tmpfs.c, create-ports.c,
  * create-health.c and create-caps.c. */
 body_fn t_cap_add, t_cap_drop, t_security, t_devices, t_sysctls;
-body_fn t_binds, t_volumes, t_mounts, t_tmpfs;
+body_fn t_binds, t_volumes, t_volumes_from, t_mounts, t_tmpfs;
 body_fn t_bindings, t_exposed;
 body_fn t_health;

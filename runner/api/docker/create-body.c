@@ -117,7 +117,8 @@ static int t_env(json_t *value, const struct body_field *field, void *dst, const
         element = json_array_get(value, i);
         has_value = strchr(json_string_value(element), '=') != NULL;
         if (strcspn(json_string_value(element), "=") == 0)
-            r = body_fail(err, -EINVAL, path, "a variable has no name");
+            r = body_fail(err, -EINVAL, path, "invalid environment variable: %.64s",
+                          json_string_value(element));
         else if (json_array_append(has_value ? env : out->unset, element) < 0)
             r = create_no_memory(err);
     }
@@ -266,6 +267,12 @@ static const struct body_field log_fields[] = {
     {0},
 };
 
+/* The size of the container's own layer, such as "10G". */
+static const struct body_field storage_fields[] = {
+    {.name = "size", .take = b_string, BODY(disk)},
+    {0},
+};
+
 static const struct body_field restart_fields[] = {
     {.name = "Name", .take = b_string, BODY(restart)},
     {.name = "MaximumRetryCount", .take = b_number, BODY(retries)},
@@ -323,16 +330,35 @@ static int t_group_add(json_t *value, const struct body_field *field, void *dst,
     return r < 0 ? r : create_put(dst, "groups", json_incref(value), err);
 }
 
+/* Keys of HostConfig, of what inspect shows, and of the native spec's network. */
+static const struct {
+    const char *docker, *kept;
+} dns_lists[] = {{"Dns", "dns"}, {"DnsSearch", "dnsSearch"}, {"DnsOptions", "dnsOptions"}};
+
+/* The spec gets them with its network (create_put_dns). */
 static int t_dns(json_t *value, const struct body_field *field, void *dst, const char *path,
                  struct err *err)
 {
     struct making *m = dst;
     int r = create_check_strings(value, path, err);
 
-    (void)field;
-    if (r == 0 && !docker_put(m->out->kept, "dns", json_incref(value)))
-        r = create_no_memory(err);
+    for (size_t i = 0; r == 0 && i < sizeof(dns_lists) / sizeof(dns_lists[0]); i++)
+        if (strcmp(dns_lists[i].docker, field->name) == 0 &&
+            !docker_put(m->out->kept, dns_lists[i].kept, json_incref(value)))
+            r = create_no_memory(err);
     return r;
+}
+
+bool create_put_dns(json_t *network, const json_t *kept)
+{
+    bool ok = true;
+
+    for (size_t i = 0; ok && i < sizeof(dns_lists) / sizeof(dns_lists[0]); i++) {
+        json_t *list = json_object_get(kept, dns_lists[i].kept);
+
+        ok = list == NULL || json_object_set(network, dns_lists[i].kept, list) == 0;
+    }
+    return ok;
 }
 
 /* "NAME", "NAME:ALIAS", or as inspect shows it, "/NAME:/OWN/ALIAS". */
@@ -389,6 +415,7 @@ static const struct body_field networking_fields[] = {
 static const struct body_field host_fields[] = {
     {.name = "Binds",          .take = t_binds},
     {.name = "Mounts",         .take = t_mounts},
+    {.name = "VolumesFrom",    .take = t_volumes_from},
     {.name = "Tmpfs",          .take = t_tmpfs, .always = true},
     {.name = "PortBindings",   .take = t_bindings, .always = true, .loose = true},
     {.name = "PublishAllPorts",.take = b_bool,   BODY(publish_all), .loose = true},
@@ -406,6 +433,8 @@ static const struct body_field host_fields[] = {
     {.name = "ShmSize",        .take = b_number, BODY(asked.shm)},
     {.name = "Ulimits",        .take = t_ulimits},
     {.name = "Dns",            .take = t_dns, .loose = true},
+    {.name = "DnsOptions",     .take = t_dns, .loose = true},
+    {.name = "DnsSearch",      .take = t_dns, .loose = true},
     {.name = "ExtraHosts",     .take = t_extra_hosts},
     {.name = "GroupAdd",       .take = t_group_add},
     {.name = "CapAdd",         .take = t_cap_add},
@@ -446,7 +475,6 @@ static const struct body_field host_fields[] = {
     REFUSED("DeviceRequests",    NO_DEVICES),
     REFUSED("DeviceCgroupRules", NO_DEVICES),
     REFUSED("OomKillDisable",    "no container outlives the memory that it may use"),
-    REFUSED("VolumesFrom",       "name the volumes themselves"),
     NOT_HERE("CpuRealtimePeriod"),
     NOT_HERE("CpuRealtimeRuntime"),
     NOT_HERE("CpuCount"),
@@ -459,10 +487,8 @@ static const struct body_field host_fields[] = {
     NOT_HERE("BlkioDeviceWriteBps"),
     NOT_HERE("BlkioDeviceReadIOps"),
     NOT_HERE("BlkioDeviceWriteIOps"),
-    {.name = "DnsOptions",     .code = -EOPNOTSUPP, .why = "is not supported", .loose = true},
-    {.name = "DnsSearch",      .code = -EOPNOTSUPP, .why = "is not supported", .loose = true},
     {.name = "Links",          .take = t_links},
-    NOT_HERE("StorageOpt"),
+    {.name = "StorageOpt",     .take = b_object, .fields = storage_fields},
     {.name = "Annotations",    .code = -EOPNOTSUPP, .why = "is not supported", .loose = true},
     {0},
 };
@@ -474,6 +500,7 @@ const struct body_field create_body_fields[] = {
     {.name = "Env",          .take = t_env},
     {.name = "Labels",       .take = t_labels, .always = true},
     {.name = "Hostname",     .take = b_string, BODY(hostname)},
+    {.name = "Domainname",   .take = b_string, BODY(domainname)},
     {.name = "User",         .take = b_string, BODY(user)},
     {.name = "WorkingDir",   .take = b_string, BODY(working_dir)},
     {.name = "StopSignal",   .take = b_string, BODY(stop_signal)},
@@ -492,7 +519,6 @@ const struct body_field create_body_fields[] = {
     {.name = "NetworkingConfig", .take = b_object, .fields = networking_fields},
     {.name = "ArgsEscaped",  .take = b_ignore}, /* Windows only */
     {.name = "Shell",        .take = b_ignore}, /* for builds only */
-    NOT_HERE("Domainname"),
     NOT_HERE("MacAddress"),
     NOT_HERE("OnBuild"),
     {.name = "Runtime",      .take = t_runtime}, /* docker-py sends it here and in HostConfig */
@@ -549,7 +575,7 @@ static int making_finish_network(struct making *m, struct err *err)
 {
     static const char container[] = "container:";
     const char *mode = m->network_disabled ? "none" : m->network;
-    json_t *network, *dns = json_object_get(m->out->kept, "dns");
+    json_t *network;
 
     if (mode == NULL || strcmp(mode, "default") == 0 || strcmp(mode, "bridge") == 0) {
         network = json_pack("{s:s}", "mode", "internet");
@@ -566,8 +592,8 @@ static int making_finish_network(struct making *m, struct err *err)
         m->out->has_network = true;
         return 0; /* create.c looks it up */
     }
-    if (network != NULL && dns != NULL && strcmp(mode != NULL ? mode : "", "none") != 0 &&
-        json_object_set(network, "dns", dns) < 0) {
+    if (network != NULL && strcmp(mode != NULL ? mode : "", "none") != 0 &&
+        !create_put_dns(network, m->out->kept)) {
         json_decref(network);
         network = NULL;
     }
@@ -613,6 +639,7 @@ static int making_finish_words(struct making *m, struct err *err)
     const struct {
         const char *key, *value;
     } rows[] = {{"hostname", m->hostname},
+                {"domainname", m->domainname},
                 {"user", m->user},
                 {"cwd", m->working_dir},
                 {"stopSignal", m->stop_signal}};
@@ -702,6 +729,9 @@ void create_body_explain(struct err *err)
         const char *spec, *docker;
     } rows[] = {{"volumes", "HostConfig.Binds"},
                 {"volume", "HostConfig.Binds"},
+                {"network.dns", "HostConfig.Dns"},
+                {"network.dnsSearch", "HostConfig.DnsSearch"},
+                {"network.dnsOptions", "HostConfig.DnsOptions"},
                 {"network", "HostConfig.NetworkMode"},
                 {"ports", "HostConfig.PortBindings"},
                 {"limits.memory", "HostConfig.Memory"},
@@ -716,6 +746,7 @@ void create_body_explain(struct err *err)
                 {"cpuset.cpus", "HostConfig.CpusetCpus"},
                 {"cpuset.mems", "HostConfig.CpusetMems"},
                 {"sysctls", "HostConfig.Sysctls"},
+                {"limits.disk", "HostConfig.StorageOpt"},
                 {"limits.oomScoreAdj", "HostConfig.OomScoreAdj"},
                 {"ulimits", "HostConfig.Ulimits"},
                 {"restart", "HostConfig.RestartPolicy"},
@@ -729,6 +760,7 @@ void create_body_explain(struct err *err)
                 {"env", "Env"},
                 {"labels", "Labels"},
                 {"hostname", "Hostname"},
+                {"domainname", "Domainname"},
                 {"stopSignal", "StopSignal"},
                 {"entrypoint", "Entrypoint"},
                 {"command", "Cmd"}};

@@ -18,23 +18,26 @@ struct create_health_times {
 };
 
 struct create_body {
-    json_t *spec;        /* owned: like POST /v1/sandboxes takes it, without the image's part */
-    json_t *kept;        /* owned: shown by inspect, but not part of the spec */
-    const char *image;   /* borrowed from the tree; NULL = none */
-    json_t *exposed;     /* borrowed: ExposedPorts, or NULL */
-    bool publish_all;    /* publish all exposed ports, including the image's */
-    json_t *unset;       /* owned array: variables that must not be set; or NULL */
-    json_t *entrypoint;  /* owned array, or NULL: not given */
-    json_t *cmd;         /* owned array, or NULL */
-    bool host_pid;       /* PidMode "host" */
-    bool has_network;    /* NetworkMode is not the default */
-    const char *joins;   /* borrowed: the container of NetworkMode "container:…"; NULL */
-    const char *network; /* borrowed: the network name of NetworkMode; NULL */
-    json_t *links;       /* borrowed: HostConfig.Links, strings; or NULL */
-    json_t *endpoints;   /* borrowed: NetworkingConfig.EndpointsConfig, checked; or NULL */
-    const char *policy;  /* borrowed: SecurityOpt "rind-policy=…"; NULL */
-    bool adds_net_admin; /* CapAdd NET_ADMIN: selects another policy, except for a built-in
-                          * sidecar */
+    json_t *spec;         /* owned: like POST /v1/sandboxes takes it, without the image's part */
+    json_t *kept;         /* owned: shown by inspect, but not part of the spec */
+    const char *image;    /* borrowed from the tree; NULL = none */
+    json_t *exposed;      /* borrowed: ExposedPorts, or NULL */
+    bool publish_all;     /* publish all exposed ports, including the image's */
+    json_t *unset;        /* owned array: variables that must not be set; or NULL */
+    json_t *entrypoint;   /* owned array, or NULL: not given */
+    json_t *cmd;          /* owned array, or NULL */
+    bool host_pid;        /* PidMode "host" */
+    bool has_network;     /* NetworkMode is not the default */
+    const char *joins;    /* borrowed: the container of NetworkMode "container:…"; NULL */
+    const char *network;  /* borrowed: the network name of NetworkMode; NULL */
+    json_t *links;        /* borrowed: HostConfig.Links, strings; or NULL */
+    json_t *volumes_from; /* borrowed: HostConfig.VolumesFrom, strings; or NULL */
+    size_t volumes_named; /* of the spec's volumes, those that Binds and Mounts name; the others
+                           * are of Volumes */
+    json_t *endpoints;    /* borrowed: NetworkingConfig.EndpointsConfig, checked; or NULL */
+    const char *policy;   /* borrowed: SecurityOpt "rind-policy=…"; NULL */
+    bool adds_net_admin;  /* CapAdd NET_ADMIN: selects another policy, except for a built-in
+                           * sidecar */
     bool adds_sys_admin, has_fuse; /* CapAdd SYS_ADMIN, and the device /dev/fuse: the policy fuse */
     const char *wants_ptrace; /* the key that asks for a policy with ptrace; NULL = none does */
     struct create_health_times health; /* for the image's own check, if has_health_times */
@@ -74,6 +77,9 @@ int create_update_decode(json_t *root, struct create_update *ret, struct err *er
  * except NET_ADMIN, which create.c checks. */
 int create_check_caps(const struct create_body *b, const char *policy, uint64_t had,
                       struct err *err);
+/* Copies what a body's kept part has about name servers to a spec's network. False: out of memory.
+ */
+bool create_put_dns(json_t *network, const json_t *kept);
 /* Rewrites a spec's error in Docker's terms: "volumes[0]…" becomes "HostConfig.Binds:
  * volumes[0]…". */
 void create_body_explain(struct err *err);

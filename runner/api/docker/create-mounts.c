@@ -39,6 +39,11 @@ static bool path_is_below(const char *path, const char *top)
     return true;
 }
 
+bool create_same_path(const char *a, const char *b)
+{
+    return path_is_below(a, b) && path_is_below(b, a);
+}
+
 static int bind_check_source(const char *source, const char *path, struct err *err)
 {
     if (*path_next_name(source) == '\0')
@@ -51,21 +56,31 @@ static int bind_check_source(const char *source, const char *path, struct err *e
     return 0;
 }
 
-/* source NULL: an anonymous volume. */
-static int add_volume(struct making *m, const char *source, const char *target, bool read_only,
-                      bool no_copy, const char *path, struct err *err)
+/* A mount of the spec's "volumes". */
+struct create_volume {
+    const char *source; /* NULL: an anonymous volume */
+    const char *target;
+    bool read_only, no_copy;
+    bool make; /* a missing directory of the host is made */
+};
+
+static int add_volume(struct making *m, const struct create_volume *mount, const char *path,
+                      struct err *err)
 {
+    const char *source = mount->source;
+    const bool is_bind = source != NULL && source[0] == '/';
     json_t *v;
 
-    if (source != NULL && source[0] == '/') {
+    if (is_bind) {
         int r = bind_check_source(source, path, err);
 
         if (r < 0)
             return r;
     }
-    v = json_pack("{s:s, s:b}", "target", target, "readOnly", (int)read_only);
+    v = json_pack("{s:s, s:b}", "target", mount->target, "readOnly", (int)mount->read_only);
     if (v == NULL || (source != NULL && !docker_put(v, "source", json_string(source))) ||
-        (no_copy && !docker_put(v, "noCopy", json_true()))) {
+        (mount->no_copy && !docker_put(v, "noCopy", json_true())) ||
+        (mount->make && is_bind && !docker_put(v, "makeSource", json_true()))) {
         json_decref(v);
         return create_no_memory(err);
     }
@@ -97,18 +112,31 @@ static int bind_split(char *text, struct bind *ret, const char *path, struct err
     return 0;
 }
 
-static int bind_parse_options(char *options, bool *ret_read_only, bool *ret_no_copy,
-                              const char *path, struct err *err)
+/* Words that change nothing here: labels of SELinux, which rind gives to no file, how fresh a view
+ * of a Mac's files has to be, and the propagation that all mounts have. */
+static bool bind_option_is_idle(const char *o)
+{
+    static const char *const idle[] = {"rw",      "z",      "Z",         "rprivate",
+                                       "private", "cached", "delegated", "consistent"};
+
+    for (size_t i = 0; i < sizeof(idle) / sizeof(idle[0]); i++)
+        if (strcmp(o, idle[i]) == 0)
+            return true;
+    return false;
+}
+
+static int bind_parse_options(char *options, struct create_volume *ret, const char *path,
+                              struct err *err)
 {
     char *save = NULL;
 
     for (char *o = options != NULL ? strtok_r(options, ",", &save) : NULL; o != NULL;
          o = strtok_r(NULL, ",", &save)) {
         if (strcmp(o, "ro") == 0)
-            *ret_read_only = true;
+            ret->read_only = true;
         else if (strcmp(o, "nocopy") == 0)
-            *ret_no_copy = true;
-        else if (strcmp(o, "rw") != 0 && strcmp(o, "rprivate") != 0)
+            ret->no_copy = true;
+        else if (!bind_option_is_idle(o))
             return body_fail(err, -EOPNOTSUPP, path, "option \"%.32s\" is not supported", o);
     }
     return 0;
@@ -126,7 +154,7 @@ int t_binds(json_t *value, const struct body_field *field, void *dst, const char
         return r;
     json_array_foreach(value, i, element) {
         auto_free char *text = strdup(json_string_value(element));
-        bool read_only = false, no_copy = false;
+        struct create_volume mount = {.make = true};
         char here[BODY_PATH_MAX];
         struct bind b;
 
@@ -135,15 +163,27 @@ int t_binds(json_t *value, const struct body_field *field, void *dst, const char
         (void)snprintf(here, sizeof(here), "%s[%zu]", path, i);
         r = bind_split(text, &b, here, err);
         if (r == 0)
-            r = bind_parse_options(b.options, &read_only, &no_copy, here, err);
+            r = bind_parse_options(b.options, &mount, here, err);
+        mount.source = b.source;
+        mount.target = b.target;
         if (r == 0)
-            r = add_volume(dst, b.source, b.target, read_only, no_copy, here, err);
+            r = add_volume(dst, &mount, here, err);
         if (r < 0)
             return r;
     }
     return docker_put(((struct making *)dst)->out->kept, "binds", json_incref(value))
                ? 0
                : create_no_memory(err);
+}
+
+int t_volumes_from(json_t *value, const struct body_field *field, void *dst, const char *path,
+                   struct err *err)
+{
+    (void)field;
+    if (create_check_strings(value, path, err) < 0)
+        return err->code;
+    ((struct making *)dst)->out->volumes_from = value;
+    return 0;
 }
 
 int t_volumes(json_t *value, const struct body_field *field, void *dst, const char *path,
@@ -165,7 +205,7 @@ static bool mounts_have_target(const json_t *list, const char *target)
     json_array_foreach(list, i, element) {
         const char *other = json_string_value(json_object_get(element, "target"));
 
-        if (other != NULL && path_is_below(other, target) && path_is_below(target, other))
+        if (other != NULL && create_same_path(other, target))
             return true;
     }
     return false;
@@ -179,10 +219,11 @@ int create_finish_volumes(struct making *m, struct err *err)
     json_t *element;
     int r = 0;
 
+    m->out->volumes_named = json_array_size(json_object_get(m->out->spec, "volumes"));
     json_object_foreach(m->volumes, target, element) {
         if (r == 0 && !mounts_have_target(json_object_get(m->out->spec, "volumes"), target) &&
             !mounts_have_target(json_object_get(m->out->spec, "tmpfs"), target))
-            r = add_volume(m, NULL, target, false, false, "Volumes", err);
+            r = add_volume(m, &(struct create_volume){.target = target}, "Volumes", err);
     }
     return r;
 }
@@ -228,6 +269,9 @@ static const struct body_field mount_fields[] = {
 
 static int add_mount(struct making *m, const struct mount *mt, const char *path, struct err *err)
 {
+    struct create_volume v = {
+        .source = mt->source, .target = mt->target, .read_only = mt->read_only};
+
     if (mt->target == NULL || mt->target[0] != '/')
         return body_fail(err, -EINVAL, path, "Target must be an absolute path");
     if (mt->propagation != NULL && strcmp(mt->propagation, "rprivate") != 0)
@@ -235,12 +279,14 @@ static int add_mount(struct making *m, const struct mount *mt, const char *path,
     if (mt->type == NULL || strcmp(mt->type, "volume") == 0) {
         if (mt->source != NULL && strchr(mt->source, '/') != NULL)
             return body_fail(err, -EINVAL, path, "Source: must be a volume's name");
-        return add_volume(m, mt->source, mt->target, mt->read_only, mt->no_copy, path, err);
+        v.no_copy = mt->no_copy;
+        return add_volume(m, &v, path, err);
     }
     if (strcmp(mt->type, "bind") == 0) {
         if (mt->source == NULL || mt->source[0] != '/')
             return body_fail(err, -EINVAL, path, "Source must be an absolute path");
-        return add_volume(m, mt->source, mt->target, mt->read_only, false, path, err);
+        v.make = mt->make_source;
+        return add_volume(m, &v, path, err);
     }
     if (strcmp(mt->type, "tmpfs") == 0)
         return create_add_tmpfs(m, mt->target, mt->read_only, &mt->tmpfs, path, err);

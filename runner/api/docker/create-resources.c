@@ -192,6 +192,10 @@ int create_finish_limits(struct making *m, struct err *err)
     if (!docker_put(m->out->kept, "asked", kept))
         return create_no_memory(err);
     limits = asked_to_limits(a, &at);
+    if (limits != NULL && m->disk != NULL && !docker_put(limits, "disk", json_string(m->disk))) {
+        json_decref(limits);
+        limits = NULL;
+    }
     return limits != NULL ? create_put(m, "limits", limits, err) : create_no_memory(err);
 }
 

@@ -10,6 +10,7 @@
 #include "api/docker/common.h"
 #include "api/docker/containers.h"
 #include "api/docker/create-body.h"
+#include "api/docker/create-volumes-from.h"
 #include "api/docker/images.h"
 #include "api/docker/networks.h"
 #include "api/docker/reaper.h"
@@ -82,12 +83,37 @@ static void creating_fail(struct creating *c, const struct err *err)
     creating_free(c);
 }
 
+/* Says in Docker's words that the source of a mount (not of Binds) is missing. */
+static void creating_explain_bind(const struct creating *c, struct err *err)
+{
+    json_t *mount;
+    size_t i;
+
+    if (err->code != -ENOENT)
+        return;
+    json_array_foreach(json_object_get(c->body.kept, "mounts"), i, mount) {
+        const char *type = json_string_value(json_object_get(mount, "Type"));
+        const char *source = json_string_value(json_object_get(mount, "Source"));
+        const char *found = source != NULL ? strstr(err->msg, source) : NULL;
+
+        if (type == NULL || strcmp(type, "bind") != 0 || found == NULL || found == err->msg ||
+            found[-1] != '\'' || found[strlen(source)] != '\'')
+            continue;
+        (void)err_set(err, -EINVAL,
+                      "invalid mount config for type \"bind\": bind source path does not exist: "
+                      "%.255s",
+                      source);
+        return;
+    }
+}
+
 /* 404 means a missing image, and docker run would pull it. Other things that are missing are
  * 400. */
 static void creating_fail_making(struct creating *c, const struct err *err)
 {
     struct err own = *err;
 
+    creating_explain_bind(c, &own);
     if (own.code == -ENOENT)
         own.code = -EINVAL;
     creating_fail(c, &own);
@@ -309,11 +335,11 @@ static int creating_add_links(const struct creating *c, json_t *network, struct 
     struct create_endpoint parts;
     json_t *links = json_array(), *endpoint;
     const char *key;
-    int r = docker_links(c->req, c->body.links, links, err);
+    int r = docker_links(c->req, c->body.links, true, links, err);
 
     json_object_foreach(c->body.endpoints, key, endpoint)
         if (r == 0 && create_endpoint_check(key, endpoint, &parts, NULL) == 0)
-            r = docker_links(c->req, parts.links, links, err);
+            r = docker_links(c->req, parts.links, false, links, err);
     if (r < 0 || json_array_size(links) == 0) {
         json_decref(links);
         return r;
@@ -331,7 +357,6 @@ static int creating_add_links(const struct creating *c, json_t *network, struct 
 static int creating_name_network(struct creating *c, struct err *err)
 {
     auto_ptr(json_decref) json_t *network = json_object();
-    json_t *dns = json_object_get(c->body.kept, "dns");
     bool bridge = false;
     int r;
 
@@ -355,7 +380,7 @@ static int creating_name_network(struct creating *c, struct err *err)
         json_string(creating_mode(c, network, bridge) == NET_INTERNET ? "internet" : "none"));
     if (bridge && !docker_put(c->body.kept, "bridge", json_true()))
         return err_errno(err, -ENOMEM, "a request");
-    if (dns != NULL && json_object_set(network, "dns", dns) < 0)
+    if (!create_put_dns(network, c->body.kept))
         return err_errno(err, -ENOMEM, "a request");
     return docker_put(c->body.spec, "network", json_incref(network))
                ? 0
@@ -504,6 +529,20 @@ static int creating_put_rest(struct creating *c, bool builtin, struct err *err)
     return ok && creating_put_label(c) == 0 ? 0 : err_errno(err, -ENOMEM, "a request");
 }
 
+/* A volume that stands for a directory (volume-options.h) has become a bind: as in Docker no
+ * directory is made for it. */
+static void creating_make_no_device(const struct creating *c, json_t *replaced)
+{
+    json_t *v;
+    size_t i;
+
+    json_array_foreach(json_object_get(c->body.spec, "volumes"), i, v)
+        if (replaced != NULL &&
+            docker_volume_replaced(replaced, json_string_value(json_object_get(v, "target"))) !=
+                NULL)
+            (void)json_object_del(v, "makeSource");
+}
+
 static int creating_make_spec(struct creating *c, bool *ret_builtin, struct err *err)
 {
     auto_ptr(json_decref) json_t *replaced = NULL;
@@ -516,6 +555,10 @@ static int creating_make_spec(struct creating *c, bool *ret_builtin, struct err 
         r = create_body_decode(c->root, &c->body, err);
     if (r == 0 && (!creating_keep_host(c) || !docker_volumes_keep(c->body.kept, replaced)))
         r = err_errno(err, -ENOMEM, "a request");
+    if (r == 0) {
+        creating_make_no_device(c, replaced);
+        r = create_volumes_from(c->req, &c->body, err);
+    }
     if (r == 0 && (c->body.image == NULL || c->body.image[0] == '\0'))
         r = err_set(err, -EINVAL, "Image: no image was named");
     if (r < 0)

@@ -49,6 +49,7 @@ static const struct docker_action actions[] = {
     {"resume", "unpause", "container"},
     {"oom", "oom", "container"},
     {"rename", "rename", "container"},
+    {"attach", "attach", "container"},
     {"destroy", "destroy", "container"},
     {"exec", "exec_start", "container"},
     {"exec_exit", "exec_die", "container"},

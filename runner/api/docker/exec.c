@@ -189,22 +189,69 @@ static const struct body_field make_fields[] = {
     {0},
 };
 
+/* Splits Env: a name alone takes the container's variable away. ret: two new arrays. */
+static int exec_split_env(const json_t *env, json_t *ret_set, json_t *ret_unset, struct err *err)
+{
+    json_t *element;
+    size_t i;
+
+    if (env != NULL && !json_is_array(env))
+        return err_set(err, -EINVAL, "Env: must be an array of strings");
+    json_array_foreach(env, i, element) {
+        const char *text = json_string_value(element);
+
+        if (text == NULL)
+            return err_set(err, -EINVAL, "Env: must be an array of strings");
+        if (text[0] == '\0' || text[0] == '=')
+            return err_set(err, -EINVAL, "Env: invalid environment variable: %.64s", text);
+        if (json_array_append(strchr(text, '=') != NULL ? ret_set : ret_unset, element) < 0)
+            return err_errno(err, -ENOMEM, "exec");
+    }
+    return 0;
+}
+
+/* Appends names alone to the environment of an exec (sandbox_env). */
+static int exec_add_unset(struct spec *spec, const json_t *names, struct err *err)
+{
+    size_t count = 0;
+    json_t *name;
+    char **more;
+    size_t i;
+
+    while (spec->env[count] != NULL)
+        count++;
+    more = reallocarray(spec->env, count + json_array_size(names) + 1, sizeof(*more));
+    if (more == NULL)
+        return err_errno(err, -ENOMEM, "exec");
+    spec->env = more;
+    json_array_foreach(names, i, name) {
+        more[count] = strdup(json_string_value(name));
+        if (more[count] == NULL)
+            return err_errno(err, -ENOMEM, "exec");
+        more[++count] = NULL;
+    }
+    return 0;
+}
+
 /* Makes a spec with only these keys, by the same parser as for sandboxes. */
 static int exec_make_spec(const struct make_body *b, struct spec **ret, struct err *err)
 {
-    auto_ptr(json_decref) json_t *root = json_object();
-    bool ok = root != NULL;
+    auto_ptr(json_decref) json_t *root = json_object(), *env = json_array(), *unset = json_array();
+    bool ok = root != NULL && env != NULL && unset != NULL;
+    int r = ok ? exec_split_env(b->env, env, unset, err) : 0;
 
+    if (r < 0)
+        return r;
     if (!json_is_array(b->cmd) || json_array_size(b->cmd) == 0)
         return err_set(err, -EINVAL, "Cmd: No exec command specified");
     ok = ok && json_object_set(root, "command", b->cmd) == 0;
-    if (b->env != NULL)
-        ok = ok && json_object_set(root, "env", b->env) == 0;
+    ok = ok && json_object_set(root, "env", env) == 0;
     if (b->user != NULL)
         ok = ok && docker_put(root, "user", json_string(b->user));
     if (b->cwd != NULL)
         ok = ok && docker_put(root, "cwd", json_string(b->cwd));
-    return ok ? spec_from_json(root, ret, err) : err_errno(err, -ENOMEM, "exec");
+    r = ok ? spec_from_json(root, ret, err) : err_errno(err, -ENOMEM, "exec");
+    return r < 0 || json_array_size(unset) == 0 ? r : exec_add_unset(*ret, unset, err);
 }
 
 static int sandbox_check_runs(const struct sandbox *s, struct err *err)

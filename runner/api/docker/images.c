@@ -347,17 +347,34 @@ static void delete_image(struct http_request *req)
  * size of its own in the result of the removal. */
 struct images_prune {
     struct http_request *req;
+    struct filters *f; /* owned */
+    int64_t until_ms;  /* images made later stay */
     bool all;
     int64_t before; /* bytes of archives and unpacked layers */
     int64_t bytes;  /* of the removed archives */
     json_t *list;   /* owned */
 };
 
+static void images_prune_free(struct images_prune *p)
+{
+    filters_free(p->f);
+    json_decref(p->list);
+    free(p);
+}
+
 static void images_prune_fail(struct images_prune *p, int r, const struct err *err)
 {
     docker_image_fail(p->req, "prune", r, err);
-    json_decref(p->list);
-    free(p);
+    images_prune_free(p);
+}
+
+/* As in Docker an image is judged by its own time, which its maker has said. */
+static bool prune_wants(const void *data, const struct image *image)
+{
+    const struct images_prune *p = data;
+
+    return image->created_ms <= p->until_ms &&
+           filters_match_labels(p->f, image->config != NULL ? image->config->labels : NULL);
 }
 
 /* An image that was loaded meanwhile makes the difference smaller. */
@@ -368,8 +385,7 @@ static void images_prune_reply(struct images_prune *p, int64_t after)
     reply_json(
         p->req, 200,
         json_pack("{s:O, s:I}", "ImagesDeleted", p->list, "SpaceReclaimed", (json_int_t)freed));
-    json_decref(p->list);
-    free(p);
+    images_prune_free(p);
 }
 
 static void on_usage_after_prune(void *data, int r, const struct images_usage *u,
@@ -401,42 +417,49 @@ static void on_usage_before_prune(void *data, int r, const struct images_usage *
                                   const struct err *err)
 {
     struct images_prune *p = data;
+    const struct images_filter filter = {.wanted = prune_wants, .data = p};
     struct err own = ERR_NONE;
 
     if (r == 0) {
         p->before = u->blob_bytes + u->layer_bytes;
-        r = images_prune(native_images(p->req), IMAGE_VIEW(p->req), p->all, on_images_pruned, p,
-                         &own);
+        r = images_prune(native_images(p->req), IMAGE_VIEW(p->req), p->all, &filter,
+                         on_images_pruned, p, &own);
         err = &own;
     }
     if (r < 0)
         images_prune_fail(p, r, err);
 }
 
-static int images_prune_start(struct http_request *req, bool all, struct err *err)
+/* Takes f. */
+static int images_prune_start(struct http_request *req, struct filters *f, struct err *err)
 {
     struct images_prune *p = calloc(1, sizeof(*p));
+    const char *dangling = filters_get(f, "dangling", 0);
     int r;
 
-    if (p == NULL)
+    if (p == NULL) {
+        filters_free(f);
         return err_errno(err, -ENOMEM, "prune");
-    *p = (struct images_prune){.req = req, .all = all, .list = json_array()};
-    r = images_usage(native_images(req), IMAGE_VIEW(req), on_usage_before_prune, p, err);
-    if (r < 0) {
-        json_decref(p->list);
-        free(p);
     }
+    *p = (struct images_prune){.req = req,
+                               .f = f,
+                               .all = dangling != NULL && !docker_bool(dangling),
+                               .list = json_array()};
+    r = docker_filters_until(f, &p->until_ms, err);
+    if (r == 0)
+        r = images_usage(native_images(req), IMAGE_VIEW(req), on_usage_before_prune, p, err);
+    if (r < 0)
+        images_prune_free(p);
     return r;
 }
 
 /* Like Docker removes images without name, or with dangling=false all unused images. */
 static void post_images_prune(struct http_request *req)
 {
-    static const char *const known[] = {"dangling", NULL};
-    auto_ptr(filters_free) struct filters *f = NULL;
+    static const char *const known[] = {"dangling", "label", "label!", "until", NULL};
+    struct filters *f = NULL;
     struct docker_images_list_query q = {0};
     struct err err = ERR_NONE;
-    const char *dangling;
     int r;
 
     if (!api_may_remove(req))
@@ -444,10 +467,8 @@ static void post_images_prune(struct http_request *req)
     r = http_query_known(req, list_fields, &q, &err);
     if (r == 0)
         r = filters_parse(q.filters, known, &f, &err);
-    if (r == 0) {
-        dangling = filters_get(f, "dangling", 0);
-        r = images_prune_start(req, dangling != NULL && !docker_bool(dangling), &err);
-    }
+    if (r == 0)
+        r = images_prune_start(req, f, &err);
     if (r < 0)
         reply_error(req, &err);
 }

@@ -90,13 +90,14 @@ static enum net_mode mode_after(struct supervisor *sup, const struct spec *spec,
 
 /* ---- links ---- */
 
-int docker_links(struct http_request *req, json_t *list, json_t *ret, struct err *err)
+int docker_links(struct http_request *req, json_t *list, bool must, json_t *ret, struct err *err)
 {
     json_t *link;
     size_t i;
 
     json_array_foreach(list, i, link) {
-        const char *text = json_string_value(link), *alias = strrchr(text, ':');
+        const char *text = json_string_value(link) + (json_string_value(link)[0] == '/');
+        const char *alias = strrchr(text, ':');
         const size_t len = alias != NULL ? (size_t)(alias - text) : strlen(text);
         char name[DOCKER_NAME_MAX + 1];
         struct sandbox *other = NULL;
@@ -106,14 +107,20 @@ int docker_links(struct http_request *req, json_t *list, json_t *ret, struct err
         r = docker_lookup(req, name, &other, err);
         if (r == 0)
             r = api_check_sandbox(req, other, RIGHT_USE, err);
-        if (r < 0) /* 404 would mean a missing image */
-            return r == -ENOENT ? err_set(err, -EINVAL,
-                                          "HostConfig.Links: could not get container for %s", name)
-                                : r;
+        if (r == -ENOENT && must) /* 404 would mean a missing image */
+            return err_set(err, -EINVAL,
+                           "HostConfig.Links: could not get container for %s: No such container: "
+                           "%s",
+                           name, name);
+        if (r < 0 && r != -ENOENT)
+            return r;
+        if (r < 0)
+            other = NULL;
         alias = alias != NULL ? alias + 1 : name;
         if (strrchr(alias, '/') != NULL)
             alias = strrchr(alias, '/') + 1;
-        (void)json_array_append_new(ret, json_sprintf("%s:%s", sandbox_id(other), alias));
+        (void)json_array_append_new(
+            ret, json_sprintf("%s:%s", other != NULL ? sandbox_id(other) : name, alias));
     }
     return 0;
 }
@@ -214,7 +221,7 @@ static int network_connect(struct http_request *req, struct err *err)
     if (r == 0)
         r = create_endpoint_check(network, b.endpoint, &parts, err);
     if (r == 0)
-        r = docker_links(req, parts.links, list, err);
+        r = docker_links(req, parts.links, false, list, err);
     if (r < 0)
         return r;
     if (docker_is_in_network(sandbox_spec(s), network))

@@ -527,11 +527,12 @@ static void delete_network(struct http_request *req)
 
 static void post_networks_prune(struct http_request *req)
 {
-    static const char *const known[] = {"label", NULL};
+    static const char *const known[] = {"label", "label!", "until", NULL};
     const struct caller who = native_caller(req);
     auto_ptr(filters_free) struct filters *f = NULL;
     struct docker_networks_list_query q = {0};
     struct err err = ERR_NONE;
+    int64_t until_ms = 0;
     json_t *gone;
     int r;
 
@@ -540,6 +541,8 @@ static void post_networks_prune(struct http_request *req)
     r = http_query_known(req, fields, &q, &err);
     if (r == 0)
         r = filters_parse(q.filters, known, &f, &err);
+    if (r == 0)
+        r = docker_filters_until(f, &until_ms, &err);
     if (r < 0) {
         reply_error(req, &err);
         return;
@@ -549,7 +552,8 @@ static void post_networks_prune(struct http_request *req)
         json_t *name = json_string(network_name(n));
 
         next = network_next(n);
-        if (network_is_own(n, &who) && filters_match_labels(f, network_labels(n)) &&
+        if (network_is_own(n, &who) && network_created_ms(n) <= until_ms &&
+            filters_match_labels(f, network_labels(n)) &&
             network_users(api_supervisor(req), network_name(n), NULL) == 0 &&
             network_remove(n, NULL) == 0)
             (void)json_array_append(gone, name);

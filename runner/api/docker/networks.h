@@ -20,8 +20,9 @@ enum net_mode docker_networks_mode(struct supervisor *sup, const struct spec *sp
 int docker_networks_check(struct http_request *req, struct sandbox *s, struct err *err);
 
 /* Appends links ("NAME", "NAME:ALIAS", or as inspect shows them, "/NAME:/OWN/ALIAS"; list may be
- * NULL) to ret as a spec has them. -EINVAL: no such container. */
-int docker_links(struct http_request *req, json_t *list, json_t *ret, struct err *err);
+ * NULL) to ret as a spec has them. must: -EINVAL for a container that is not there; otherwise one
+ * that comes later is found by its name. */
+int docker_links(struct http_request *req, json_t *list, bool must, json_t *ret, struct err *err);
 
 /* POST /networks/{name}/connect and disconnect */
 void docker_network_connect(struct http_request *req);

@@ -93,9 +93,8 @@ static int d_env(json_t *value, const struct jfield *field, void *dst, const str
         struct err why = ERR_NONE;
         int r;
 
-        if (key[0] == '\0' || strpbrk(key, "= \t\r\n") != NULL)
-            return json_fail(err, -EINVAL, &here,
-                             "a name must not be empty or hold white space or =");
+        if (key[0] == '\0' || strchr(key, '=') != NULL)
+            return json_fail(err, -EINVAL, &here, "a name must not be empty or hold =");
         if (!json_is_string(element))
             return json_fail(err, -EINVAL, &here, "must be a string");
         r = env_put(b->spec, key, strlen(key), json_string_value(element), &why);

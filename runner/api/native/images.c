@@ -292,7 +292,7 @@ static void post_prune(struct http_request *req)
         return;
     r = json_body(req, prune_fields, &body, &err);
     if (r == 0)
-        r = images_prune(native_images(req), IMAGE_VIEW(req), body.all, on_image_removed, req,
+        r = images_prune(native_images(req), IMAGE_VIEW(req), body.all, NULL, on_image_removed, req,
                          &err);
     if (r < 0)
         reply_error(req, &err);

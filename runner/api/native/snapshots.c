@@ -170,6 +170,16 @@ static void clone_volumes(struct supervisor *sup, json_t *volumes)
     }
 }
 
+/* A host name that is the container's own short id was not asked for: the clone gets its own. */
+static void clone_hostname(const struct sandbox *s, json_t *root)
+{
+    const char *name = json_string_value(json_object_get(root, "hostname"));
+
+    if (name != NULL && strlen(name) == SANDBOX_SHORT_ID &&
+        strncmp(name, sandbox_id(s), SANDBOX_SHORT_ID) == 0)
+        (void)json_object_del(root, "hostname");
+}
+
 /* Makes the spec of a clone: the request's settings, the snapshot's image, and new host ports. */
 static int clone_spec(struct supervisor *sup, const struct sandbox *s, const struct clone_body *b,
                       json_t **ret, struct err *err)
@@ -194,6 +204,7 @@ static int clone_spec(struct supervisor *sup, const struct sandbox *s, const str
         (void)json_object_del(port, "hostPortLast");
     }
     clone_volumes(sup, json_object_get(root, "volumes"));
+    clone_hostname(s, root);
     *ret = take(root);
     return 0;
 }
