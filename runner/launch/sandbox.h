@@ -263,10 +263,10 @@ int sweep_wait(const struct launcher *l);
 void sweep_due(struct launcher *l);
 
 /* source.c: opens (O_PATH) a host path that a client named, with the creator's rights. *ret_st is
- * its stat, so that no caller asks the file system again. -ETIMEDOUT: the file system does not
- * answer. */
+ * its stat, *ret_read_only whether its mount is read-only, so that no caller asks the file system
+ * again. -ETIMEDOUT: the file system does not answer. */
 int source_open(struct launcher *l, const struct creator *c, const char *path, bool write,
-                struct stat *ret_st, struct err *err);
+                struct stat *ret_st, bool *ret_read_only, struct err *err);
 /* Records that a file system did not answer: this creator's next request gets a shorter time-out.
  */
 void source_punish(struct launcher *l, const struct creator *c);
