@@ -365,6 +365,8 @@ static int look_cut(struct net *n, struct restore_look *l, struct err *err)
         if (ruleset_has(n->nft, l->setups[i], NULL) == 0) {
             closed_set(&l->missing, l->setups[i]->slot, true);
             l->missed = true;
+            /* With a part of its elements it could begin the same connections again. */
+            (void)ruleset_remove(n->nft, l->setups[i], NULL);
         }
     if (n->uncut == CUT_NONE && !l->missed)
         return 0;
