@@ -449,6 +449,16 @@ static int write_fill_instead(struct write *w)
     return r < 0 ? r : write_finish_fill(w);
 }
 
+/* Watchers wait for the close of a written file (IN_CLOSE_WRITE), and the new one was closed when
+ * it had no name, or another. */
+static void write_notify(const struct write *w)
+{
+    const int fd = cmd_open_at(w->to.dirfd, w->to.base, O_WRONLY, 0);
+
+    if (fd >= 0)
+        (void)close(fd);
+}
+
 static int write_finish(struct write *w)
 {
     int r = 0;
@@ -464,6 +474,8 @@ static int write_finish(struct write *w)
     /* NFS and quotas may report errors of write only at close. */
     if (close(w->fd) < 0 && errno != EINTR && r == 0)
         r = -errno;
+    if (r == 0 && !w->atomic && w->way != WRITE_STREAM)
+        write_notify(w);
     return r;
 }
 
