@@ -321,6 +321,12 @@ static void op_conclude(struct file_op *op)
     int code = exec_exit_code(e);
     struct err err = ERR_NONE;
 
+    /* A success is the process's last word: a signal that comes behind it undoes nothing. */
+    if (op->error == 0 && op->succeeded && op->request.stream == FRAME_STREAM_RECORDS &&
+        !op->request.raw) {
+        op_done(op, 0, &err);
+        return;
+    }
     if (op->error < 0)
         (void)err_set(&err, op->error, "%s", op->message);
     else if (exec_timed_out(e))

@@ -91,3 +91,6 @@ int cg_move_processes(int from_fd, int to_fd, struct err *err);
 /* Kills the sandbox's processes by reading cgroup.procs, here and below, until all are empty.
  * -ETIMEDOUT. */
 int cg_kill_by_list(const struct cgroup *c, int deadline_ms);
+/* Lists processes of the sandbox, at most max, init and its helpers included. Returns their number.
+ */
+int cg_list(const struct cgroup *c, pid_t *pids, int max);

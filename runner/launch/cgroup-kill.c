@@ -167,6 +167,29 @@ static int kill_tree(int dir_fd, int depth)
     return count;
 }
 
+/* Adds the pids in a directory and below it, at most max. Returns their number. */
+static int list_tree(int dir_fd, int depth, pid_t *pids, int max)
+{
+    auto_ptr(dir_close) DIR *d = NULL;
+    pid_t here[BATCH_MAX];
+    int n = read_procs(dir_fd, here), count = 0;
+    const struct dirent *e;
+
+    for (; count < n && count < max; count++)
+        pids[count] = here[count];
+    d = depth > 0 && count < max ? dir_open(dir_fd, ".") : NULL;
+    while (d != NULL && count < max && (e = dir_next(d)) != NULL) {
+        auto_close int child = FD_NONE;
+
+        if (e->d_type != DT_DIR)
+            continue;
+        child = openat(dirfd(d), e->d_name, O_RDONLY | O_DIRECTORY | O_CLOEXEC | O_NOFOLLOW);
+        if (child >= 0)
+            count += list_tree(child, depth - 1, pids + count, max - count);
+    }
+    return count;
+}
+
 static int freezer_fd(const struct cgroup *c)
 {
     return c->home[CG_FREEZER] == CG_NOWHERE ? FD_NONE : c->dir_fd[c->home[CG_FREEZER]];
@@ -181,6 +204,13 @@ static int any_dir(const struct cgroup *c)
         if (c->dir_fd[i] >= 0)
             return c->dir_fd[i];
     return FD_NONE;
+}
+
+int cg_list(const struct cgroup *c, pid_t *pids, int max)
+{
+    const int dir_fd = any_dir(c);
+
+    return dir_fd < 0 ? 0 : list_tree(dir_fd, CG_DEPTH_MAX, pids, max);
 }
 
 /* Kills until no process is listed. A v1 freezer stops them from forking during a pass, and must

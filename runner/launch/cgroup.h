@@ -135,6 +135,9 @@ int cgroup_enter(const int *tasks, int count);
 int cgroup_kill(const struct cgroup *c, int deadline_ms, struct err *err);
 /* Sends SIGKILL to every process that is in it now, and waits for none. */
 void cgroup_signal_kill(const struct cgroup *c);
+/* Records in err which of its processes have not ended, and what the first of them sleeps in;
+ * returns code. c may be NULL. Asks no process and no file system. */
+int cgroup_explain(const struct cgroup *c, int code, struct err *err);
 /* Freezes or thaws the users' processes. Waits 10 ms at most. -EAGAIN when a process
  * has not stopped yet, for example while it waits for a file system; the caller retries or thaws.
  */

@@ -27,6 +27,8 @@ static int sandbox_wait_gone(const struct launch_sandbox *s, int timeout_ms, str
     do
         r = poll(&p, 1, timeout_ms);
     while (r < 0 && errno == EINTR);
+    if (r == 0 && s->cgroup != NULL && cgroup_explain(s->cgroup, -ETIMEDOUT, err) < 0)
+        return err_wrap(err, -ETIMEDOUT, "sandbox %s has not ended", s->id);
     if (r == 0)
         return err_set(err, -ETIMEDOUT, "sandbox %s: its processes do not go away", s->id);
     /* Reaps init only if the launcher started it: a reattached init is not its child. */
@@ -142,8 +144,10 @@ int sandbox_end_orphans(struct launcher *l, const struct launch_sandbox *s, stru
         cgroup_hurry(c);
         r = cgroup_kill(c, LEFTOVERS_MS, err);
     }
-    cgroup_free(c);
     if (r == -ETIMEDOUT)
-        return err_set(err, -EAGAIN, "sandbox %s: its processes have not gone yet", s->id);
+        r = cgroup_explain(c, -EAGAIN, err);
+    cgroup_free(c);
+    if (r == -EAGAIN)
+        return r;
     return r == -EOPNOTSUPP ? 0 : r;
 }

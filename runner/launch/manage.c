@@ -51,7 +51,7 @@ int launcher_stop(struct launcher *l, const char *id, int *ret_pidfd, struct err
     if (!s->kept)
         return err_set(err, -EINVAL, "sandbox %s is not a kept one", id);
     if (!sandbox_ended(s))
-        return err_set(err, -EBUSY, "sandbox %s is running", id);
+        return cgroup_explain(s->cgroup, -EBUSY, err);
     if (owner == NULL)
         return err_errno(err, -ENOMEM, "stop sandbox");
     r = cgroup_remove(l->cgroups, id, err);
@@ -108,7 +108,8 @@ int launcher_stats(struct launcher *l, const char *id, struct launch_reply *ret,
     return 0;
 }
 
-/* Cleans up after a sandbox when its init has exited. -EAGAIN: some of its processes still exit. */
+/* Cleans up after a sandbox when its init has exited. -EAGAIN: some of its processes still exit,
+ * and err says which. */
 static int sandbox_recover(struct launcher *l, struct launch_sandbox *s, const char *owner,
                            struct err *err)
 {
@@ -123,7 +124,8 @@ static int sandbox_recover(struct launcher *l, struct launch_sandbox *s, const c
 }
 
 /* Init's socket does not listen. -ESRCH when its lock is free, so init has exited; -EAGAIN when it
- * is not free yet. Processes that init leaves behind are killed here first. */
+ * is not free yet. Processes that init leaves behind are killed here first; -EINPROGRESS: they have
+ * not ended yet. */
 static int sandbox_not_listening(struct launcher *l, struct launch_sandbox *s, struct err *err)
 {
     auto_free char *owner = sandbox_owner(l, s->id);
@@ -137,8 +139,10 @@ static int sandbox_not_listening(struct launcher *l, struct launch_sandbox *s, s
         return err_errno(err, -ENOMEM, "sandbox %s", s->id);
     r = sandbox_recover(l, s, owner, err);
     sandbox_dir_unlock(s); /* the next start must be able to take it */
+    if (r == -EAGAIN && err != NULL)
+        err->code = -EINPROGRESS;
     if (r < 0)
-        return r;
+        return r == -EAGAIN ? -EINPROGRESS : r;
     return err_set(err, -ESRCH, "sandbox %s is stopped", s->id);
 }
 

@@ -11,7 +11,6 @@
 #include <string.h>
 #include <sys/mount.h>
 #include <sys/stat.h>
-#include <sys/statvfs.h>
 #include <unistd.h>
 
 #include "base/auto.h"
@@ -245,7 +244,8 @@ static int root_gather_lowers(struct launcher *l, const struct launch_sandbox *s
 
     if (q->root_dir != NULL) {
         struct stat st;
-        auto_close int dir = source_open(l, creator, q->root_dir, 0, &st, err);
+        bool read_only;
+        auto_close int dir = source_open(l, creator, q->root_dir, 0, &st, &read_only, err);
 
         if (dir < 0)
             return err_wrap(err, dir, "root file system");
@@ -545,15 +545,6 @@ static int source_limit_mapped(const struct launcher *l, const struct launch_vol
     return 0;
 }
 
-/* True if the source's mount is read-only. A later remount on the host does not affect the clone.
- */
-static bool source_is_read_only(int source)
-{
-    struct statvfs fs;
-
-    return fstatvfs(source, &fs) == 0 && (fs.f_flag & ST_RDONLY) != 0;
-}
-
 int volume_mount(struct launcher *l, const struct launch_sandbox *s, const struct launch_volume *v,
                  struct volume_kind *ret, struct err *err)
 {
@@ -565,12 +556,12 @@ int volume_mount(struct launcher *l, const struct launch_sandbox *s, const struc
     bool read_only;
     int fd, r;
 
-    source =
-        source_open(l, s->creator, v->source,
-                    (v->read_only ? 0U : SOURCE_WRITE) | (v->make ? SOURCE_MAKE : 0U), &st, err);
+    source = source_open(l, s->creator, v->source,
+                         (v->read_only ? 0U : SOURCE_WRITE) | (v->make ? SOURCE_MAKE : 0U), &st,
+                         &read_only, err);
     if (source < 0)
         return err_wrap(err, source, "volume");
-    read_only = v->read_only || source_is_read_only(source);
+    read_only = v->read_only || read_only;
     if (!S_ISDIR(st.st_mode) && !S_ISREG(st.st_mode))
         return err_set(err, -EINVAL, "volume '%s' is neither a directory nor a file", v->source);
     if (s->creator->kind == CREATOR_CLIENT && !v->read_only &&

@@ -264,11 +264,12 @@ int sweep_wait(const struct launcher *l);
 void sweep_due(struct launcher *l);
 
 /* source.c: opens (O_PATH) a host path that a client named, with the creator's rights. *ret_st is
- * its stat, so that no caller asks the file system again. SOURCE_MAKE: a missing one is made, as a
- * directory. -ETIMEDOUT: the file system does not answer. */
+ * its stat, *ret_read_only whether its mount is read-only, so that no caller asks the file system
+ * again. SOURCE_MAKE: a missing one is made, as a directory. -ETIMEDOUT: the file system does not
+ * answer. */
 enum source_flags { SOURCE_WRITE = 1 << 0, SOURCE_MAKE = 1 << 1 };
 int source_open(struct launcher *l, const struct creator *c, const char *path, unsigned flags,
-                struct stat *ret_st, struct err *err);
+                struct stat *ret_st, bool *ret_read_only, struct err *err);
 /* source-make.c: makes the missing directories of the path `rest` below root, with the creator's
  * rights, through no symbolic link. state: the path of the state directory. -EPERM: the owner has
  * none made in the system's directories. May block. */

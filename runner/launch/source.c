@@ -20,6 +20,7 @@
 #include <sys/prctl.h>
 #include <sys/socket.h>
 #include <sys/stat.h>
+#include <sys/statvfs.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -42,6 +43,7 @@ enum {
 struct source_answer {
     int code; /* 0, or a negative errno that err explains */
     struct stat st;
+    bool read_only;
     struct err err;
 };
 
@@ -114,6 +116,15 @@ static int source_open_allowed(const struct launcher *l, const struct creator *c
     return err_set(err, -EPERM, "'%s' is not beneath a directory that may be mounted", path);
 }
 
+/* True if the source's mount is read-only. Asks the file system. A later remount on the host does
+ * not affect the clone. */
+static bool source_is_read_only(int source)
+{
+    struct statvfs fs;
+
+    return fstatvfs(source, &fs) == 0 && (fs.f_flag & ST_RDONLY) != 0;
+}
+
 /* ---- the child ---- */
 
 static int opener_send(int sock, const struct source_answer *a, int fd)
@@ -157,6 +168,7 @@ static _Noreturn void opener_main(const struct launcher *l, const struct creator
     a.code = fd < 0 ? fd : 0;
     if (fd >= 0 && fstat(fd, &a.st) < 0)
         a.code = err_errno(&a.err, -errno, "'%s'", path);
+    a.read_only = a.code == 0 && source_is_read_only(fd);
     _exit(opener_send(0, &a, fd) < 0);
 }
 
@@ -214,7 +226,8 @@ void source_punish(struct launcher *l, const struct creator *c)
 }
 
 static int source_open_in_child(struct launcher *l, const struct creator *c, const char *path,
-                                unsigned flags, struct stat *ret_st, struct err *err)
+                                unsigned flags, struct stat *ret_st, bool *ret_read_only,
+                                struct err *err)
 {
     const long long ms = uid_backoff_of(l, c) != NULL ? OPEN_AGAIN_MS : OPEN_MS;
     auto_close int in = FD_NONE, out = FD_NONE, fd = FD_NONE;
@@ -252,22 +265,25 @@ static int source_open_in_child(struct launcher *l, const struct creator *c, con
         return err_set(err, a.code, "%s", a.err.msg);
     }
     *ret_st = a.st;
+    *ret_read_only = a.read_only;
     return take_fd(&fd);
 }
 
 int source_open(struct launcher *l, const struct creator *c, const char *path, unsigned flags,
-                struct stat *ret_st, struct err *err)
+                struct stat *ret_st, bool *ret_read_only, struct err *err)
 {
     const struct source_ask ask = {.path = path, .flags = flags, .cached = true};
     int fd = source_open_allowed(l, c, &ask, err);
 
     if (fd == -EAGAIN || (fd == -ENOENT && (flags & SOURCE_MAKE) != 0))
-        return source_open_in_child(l, c, path, flags, ret_st, err);
+        return source_open_in_child(l, c, path, flags, ret_st, ret_read_only, err);
     if (fd >= 0 && fstat(fd, ret_st) < 0) {
         int r = err_errno(err, -errno, "'%s'", path);
 
         (void)close(fd);
         return r;
     }
+    if (fd >= 0)
+        *ret_read_only = source_is_read_only(fd);
     return fd;
 }

@@ -8,6 +8,7 @@
 
 #include "net/net.h"
 #include "net/pool.h"
+#include "net/ruleset.h"
 
 struct err;
 struct ruleset_bounds;
@@ -17,6 +18,13 @@ enum {
     HOST_MTU = 1500,  /* if the host has no route */
     /* bytes of the reason why a link is down; fits into an interface's alias */
     CLOSED_TEXT_MAX = 192,
+};
+
+/* Connections that began while the rules were away. */
+enum net_cut {
+    CUT_NONE = 0,
+    CUT_UNLABELLED, /* those that the table has not let begin */
+    CUT_ALL,        /* all of them: the table had let in what it should not */
 };
 
 /* One bit per slot. */
@@ -36,14 +44,17 @@ struct net {
     unsigned alive; /* networks that this process has added and not removed */
 
     /* restore.c */
-    bool looked;               /* the state before the watch began has been checked */
-    bool doubt;                /* another program has changed the table since the last check */
-    bool whole;                /* the last check found the table complete */
-    bool moved, other;         /* on the host: default routes; MTU or name servers */
-    struct closed_nets closed; /* networks with their link down */
-    char why[CLOSED_TEXT_MAX]; /* reason of the last failure */
-    unsigned failures;         /* consecutive failures */
-    int64_t again_ms;          /* monotonic time of the next attempt; 0: none */
+    bool looked;                /* the state before the watch began has been checked */
+    bool doubt;                 /* another program has changed the table since the last check */
+    bool whole;                 /* the last check found the table complete */
+    struct ruleset_print print; /* of that table; zero: not known yet */
+    enum net_cut uncut;         /* connections to end before a network is open again */
+    unsigned live;              /* networks at the last check */
+    bool moved, other;          /* on the host: default routes; MTU or name servers */
+    struct closed_nets closed;  /* networks with their link down */
+    char why[CLOSED_TEXT_MAX];  /* reason of the last failure */
+    unsigned failures;          /* consecutive failures */
+    int64_t again_ms;           /* monotonic time of the next attempt; 0: none */
 };
 
 /* ---- net.c ---- */

@@ -11,6 +11,7 @@
 #include <string.h>
 
 #include "base/err.h"
+#include "base/hash.h"
 
 enum {
     RULE_BYTES = 2048,
@@ -242,6 +243,18 @@ static void expr_put_ct(struct nlreq *q, const struct nft_expr *x)
         nl_put_u8(q, NFTA_CT_DIRECTION, IP_CT_DIR_ORIGINAL);
 }
 
+static void expr_put_ct_set(struct nlreq *q, const struct nft_expr *x)
+{
+    nl_put_be32(q, NFTA_CT_KEY, x->key);
+    nl_put_be32(q, NFTA_CT_SREG, x->reg);
+}
+
+static void expr_put_data(struct nlreq *q, const struct nft_expr *x)
+{
+    nl_put_be32(q, NFTA_IMMEDIATE_DREG, x->reg);
+    nft_put_data(q, NFTA_IMMEDIATE_DATA, x->data, x->len);
+}
+
 static void expr_put_verdict(struct nlreq *q, const struct nft_expr *x)
 {
     nl_put_be32(q, NFTA_IMMEDIATE_DREG, NFT_REG_VERDICT);
@@ -346,6 +359,8 @@ static const struct {
     [X_MAP] = {"lookup", expr_put_lookup},
     [X_CT] = {"ct", expr_put_ct},
     [X_CT_ORIG] = {"ct", expr_put_ct},
+    [X_CT_SET] = {"ct", expr_put_ct_set},
+    [X_DATA] = {"immediate", expr_put_data},
     [X_MASQ] = {"masq", expr_put_masq},
     [X_VERDICT] = {"immediate", expr_put_verdict},
     [X_REJECT] = {"reject", expr_put_reject},
@@ -536,25 +551,63 @@ int nft_has_element(int sock, const char *table, const char *set, const struct n
     return r < 0 ? err_wrap(err, r, "firewall: element") : 1;
 }
 
-static int on_rule_count(const struct nlmsghdr *h, void *data)
+struct rules_seen {
+    int count;
+    uint32_t hash;
+};
+
+/* Returns a number of eight bytes, or 0 if there is none. */
+static uint64_t message_number(const struct nlmsghdr *h, int attr)
 {
-    (void)h;
-    (*(int *)data)++;
+    const struct nlattr *a =
+        nlmsg_find_attr((struct nlmsghdr *)(uintptr_t)h, sizeof(struct nfgenmsg), attr);
+    uint8_t be[8];
+    uint64_t n = 0;
+
+    if (a == NULL || nla_len(a) != sizeof(be))
+        return 0;
+    (void)memcpy(be, nla_data(a), sizeof(be));
+    for (size_t i = 0; i < sizeof(be); i++)
+        n = n << 8 | be[i];
+    return n;
+}
+
+static int on_rule_seen(const struct nlmsghdr *h, void *data)
+{
+    const struct nlattr *exprs = nlmsg_find_attr((struct nlmsghdr *)(uintptr_t)h,
+                                                 sizeof(struct nfgenmsg), NFTA_RULE_EXPRESSIONS);
+    struct rules_seen *seen = data;
+
+    seen->count++;
+    if (exprs != NULL)
+        seen->hash = hash_bytes(seen->hash, nla_data(exprs), (size_t)nla_len(exprs));
     return 0;
 }
 
 int nft_count_rules(int sock, uint8_t family, const char *table, const char *chain, struct err *err)
 {
+    uint32_t unused = HASH_BEGIN;
+
+    return nft_hash_rules(sock, family, table, chain, &unused, err);
+}
+
+int nft_hash_rules(int sock, uint8_t family, const char *table, const char *chain, uint32_t *hash,
+                   struct err *err)
+{
     const struct nfgenmsg g = {.nfgen_family = family, .version = NFNETLINK_V0};
+    struct rules_seen seen = {.hash = *hash};
     auto_nlreq struct nlreq q;
-    int count = 0, r;
+    int r;
 
     nlreq_init(&q);
     nlreq_add(&q, NFNL_SUBSYS_NFTABLES << 8 | NFT_MSG_GETRULE, NLM_F_DUMP, &g, sizeof(g));
     nl_put_string(&q, NFTA_RULE_TABLE, table);
     nl_put_string(&q, NFTA_RULE_CHAIN, chain);
-    r = nlreq_send(&q, sock, on_rule_count, &count, NULL, err);
-    return r < 0 ? err_wrap(err, r, "firewall: rules") : count;
+    r = nlreq_send(&q, sock, on_rule_seen, &seen, NULL, err);
+    if (r < 0)
+        return err_wrap(err, r, "firewall: rules");
+    *hash = seen.hash;
+    return seen.count;
 }
 
 static int on_table_flags(const struct nlmsghdr *h, void *data)
@@ -580,6 +633,25 @@ int nft_table_flags(int sock, const char *table, uint32_t *ret, struct err *err)
     nft_add_sized(&q, NFPROTO_INET, NFT_MSG_GETTABLE, 0, NLMSG_BYTES);
     nl_put_string(&q, NFTA_TABLE_NAME, table);
     r = nlreq_send(&q, sock, on_table_flags, ret, NULL, err);
+    return r < 0 ? err_wrap(err, r, "firewall: table %s", table) : 0;
+}
+
+static int on_table_handle(const struct nlmsghdr *h, void *data)
+{
+    *(uint64_t *)data = message_number(h, NFTA_TABLE_HANDLE);
+    return 0;
+}
+
+int nft_table_handle(int sock, const char *table, uint64_t *ret, struct err *err)
+{
+    auto_nlreq struct nlreq q;
+    int r;
+
+    nlreq_init(&q);
+    *ret = 0;
+    nft_add_sized(&q, NFPROTO_INET, NFT_MSG_GETTABLE, 0, NLMSG_BYTES);
+    nl_put_string(&q, NFTA_TABLE_NAME, table);
+    r = nlreq_send(&q, sock, on_table_handle, ret, NULL, err);
     return r < 0 ? err_wrap(err, r, "firewall: table %s", table) : 0;
 }
 

@@ -32,6 +32,8 @@ enum nft_kind {
     X_MAP,     /* text[reg] -> reg */
     X_CT,      /* key -> reg */
     X_CT_ORIG, /* key, in the original direction of the connection -> reg */
+    X_CT_SET,  /* reg -> key */
+    X_DATA,    /* data[len] -> reg */
     X_VERDICT, /* key; to chain text */
     X_MASQ,
     X_REJECT, /* key = type, op = code */
@@ -132,6 +134,11 @@ int nft_has_element(int sock, const char *table, const char *set, const struct n
 int nft_count_rules(int sock, uint8_t family, const char *table, const char *chain,
                     struct err *err);
 int nft_table_flags(int sock, const char *table, uint32_t *ret, struct err *err);
+/* As nft_count_rules, and adds what the rules say to *hash. */
+int nft_hash_rules(int sock, uint8_t family, const char *table, const char *chain, uint32_t *hash,
+                   struct err *err);
+/* Returns the number of a table, which the kernel never gives again. -ENOENT. */
+int nft_table_handle(int sock, const char *table, uint64_t *ret, struct err *err);
 /* Calls fn for the key of each element of a set. -ENOENT: no such set. A negative errno of fn ends
  * it. */
 typedef int nft_key_fn(const uint8_t *key, size_t len, void *data);

@@ -16,7 +16,10 @@
  * table, and enabled again with the next one.
  *
  * Between a removal and its repair (about a millisecond), and while no rind runs, there are no
- * rules; this cannot be prevented here.
+ * rules; this cannot be prevented here. What begins then does not live on: the new table refuses
+ * connections without its label, and before a network is open again they are removed from the
+ * host's table of connections, so that a new attempt is a new connection. After rules were taken
+ * out of the table, or others added, the label says nothing, and all connections end.
  *
  * Runs in the launcher.
  */
@@ -32,6 +35,7 @@
 #include "base/auto.h"
 #include "base/clock.h"
 #include "base/err.h"
+#include "net/cut.h"
 #include "net/frames.h"
 #include "net/link.h"
 #include "net/net-internal.h"
@@ -178,16 +182,27 @@ static int table_make(struct net *n, struct err *err)
     return 0;
 }
 
+static void table_must_cut(struct net *n, enum net_cut what)
+{
+    if (n->uncut < what)
+        n->uncut = what;
+}
+
 /* Returns 1 if the table was made. */
 static int table_check(struct net *n, struct err *err)
 {
-    int r = ruleset_state(n->nft, err);
+    const uint64_t was = n->print.table;
+    int state = ruleset_state(n->nft, &n->print, err), r;
 
-    n->whole = r == RULESET_WHOLE;
-    if (r < 0 || n->whole)
-        return r < 0 ? r : 0;
+    n->whole = state == RULESET_WHOLE;
+    if (n->whole && n->print.table != was)
+        table_must_cut(n, CUT_UNLABELLED); /* there may have been none in between */
+    if (state < 0 || n->whole)
+        return state < 0 ? state : 0;
+    table_must_cut(n, state == RULESET_DAMAGED ? CUT_ALL : CUT_UNLABELLED);
     r = table_make(n, err);
     n->whole = r == 0;
+    n->print = (struct ruleset_print){.table = 0};
     return r < 0 ? r : 1;
 }
 
@@ -202,6 +217,8 @@ int restore_table(struct net *n, struct err *err)
     r = table_check(n, err);
     if (r == 1)
         n->doubt = true; /* the old one may have had other networks */
+    if (n->alive == 0 && n->live == 0)
+        n->uncut = CUT_NONE; /* it had none of this process */
     return r < 0 ? r : 0;
 }
 
@@ -222,12 +239,15 @@ static void closed_set(struct closed_nets *c, uint32_t slot, bool closed)
 
 /* The state of one check of all networks. */
 struct restore_look {
+    const struct net *net;                 /* borrowed */
     const struct net_setup *const *setups; /* borrowed */
     size_t count;
     bool first; /* the first check of this process */
     struct closed_nets was, now;
-    bool missed;    /* some networks were not in the table */
-    struct err why; /* the first failure */
+    struct closed_nets missing; /* networks that are not in the table */
+    bool made;                  /* the table is a new one */
+    bool missed;                /* some networks were not in the table */
+    struct err why;             /* the first failure */
 };
 
 static void look_close_box(struct net *n, struct restore_look *l, const struct net_setup *setup,
@@ -260,11 +280,16 @@ static int box_has_frames(const struct net *n, const struct net_setup *setup, st
 
 /* True if nothing needs repair, as most changes concern other programs' tables. This check needs no
  * lock, for which others may compete all the time. *ret_whole: the table is complete. */
-static bool look_is_complete(const struct net *n, const struct restore_look *l, bool *ret_whole)
+static bool look_is_complete(struct net *n, const struct restore_look *l, bool *ret_whole)
 {
-    bool there = ruleset_state(n->nft, NULL) == RULESET_WHOLE;
+    struct ruleset_print print = n->print;
+    bool there = ruleset_state(n->nft, &print, NULL) == RULESET_WHOLE;
 
     *ret_whole = there;
+    there = there && n->uncut == CUT_NONE &&
+            (l->first || print.table == n->print.table || n->print.table == 0);
+    if (there)
+        n->print = print;
     there = there && host_is_guarded(n) == 1;
     for (size_t i = 0; there && i < l->count; i++)
         there = !closed_has(&l->was, l->setups[i]->slot) &&
@@ -280,7 +305,6 @@ static int box_restore(struct net *n, struct restore_look *l, const struct net_s
     int r = ruleset_has(n->nft, setup, err);
     const bool missed = r == 0;
 
-    l->missed = l->missed || missed;
     if (missed)
         r = ruleset_add(n->nft, setup, bounds, err);
     /* The table of frames can be missing alone. */
@@ -305,6 +329,57 @@ static void look_find_closed(struct net *n, struct restore_look *l)
                        link_is_closed(n->route, l->setups[i]->link, NULL) == 1);
 }
 
+/* ---- connections that began meanwhile ---- */
+
+/* What is not in the table, or all that can be in it when it is new: other processes' networks,
+ * too.
+ */
+static bool look_cuts(void *data, const struct net_addr *a)
+{
+    const struct restore_look *l = data;
+    const struct net_rule *pool = a->family == 4 ? &l->net->pool4 : &l->net->pool6;
+
+    if (l->made && l->net->have_pools && net_same_prefix(pool->bytes, a->bytes, pool->prefix))
+        return true;
+    for (size_t i = 0; i < l->count; i++) {
+        const struct net_setup *setup = l->setups[i];
+        const struct net_addr *own = a->family == 4 ? &setup->sandbox4 : &setup->sandbox6;
+
+        if ((l->made || closed_has(&l->missing, setup->slot)) && own->family == a->family &&
+            memcmp(own->bytes, a->bytes, sizeof(own->bytes)) == 0)
+            return true;
+    }
+    return false;
+}
+
+/* Ends connections before a network is open again. Without that a network opens only if the rules
+ * tell which connections these are. */
+static int look_cut(struct net *n, struct restore_look *l, struct err *err)
+{
+    /* Elements that are missing in a known table: its rules let the sandbox do too much. */
+    const bool all = n->uncut != CUT_UNLABELLED || !ruleset_has_labels();
+    struct err why = ERR_NONE;
+    int r;
+
+    for (size_t i = 0; i < l->count; i++)
+        if (ruleset_has(n->nft, l->setups[i], NULL) == 0) {
+            closed_set(&l->missing, l->setups[i]->slot, true);
+            l->missed = true;
+            /* With a part of its elements it could begin the same connections again. */
+            (void)ruleset_remove(n->nft, l->setups[i], NULL);
+        }
+    if (n->uncut == CUT_NONE && !l->missed)
+        return 0;
+    l->made = n->uncut != CUT_NONE;
+    r = connections_cut(n->nft, look_cuts, l, all, &why);
+    if (r < 0 && all)
+        return err_set(err, r, "%s", why.msg);
+    if (r < 0 && n->config.said != NULL)
+        n->config.said(why.msg);
+    n->uncut = CUT_NONE;
+    return 0;
+}
+
 /* Called under the lock. The process that comes first makes the table, and knows only its own
  * networks; each process repairs its own. */
 static void look_restore_all(struct net *n, struct restore_look *l)
@@ -314,6 +389,10 @@ static void look_restore_all(struct net *n, struct restore_look *l)
     int r;
 
     r = table_check(n, &err);
+    if (r == 1) /* from here on a change of its rules is seen */
+        (void)ruleset_state(n->nft, &n->print, NULL);
+    if (r >= 0)
+        r = look_cut(n, l, &err);
     if (r < 0) {
         look_close_all(n, l, &err);
         host_forward_pause(n);
@@ -402,6 +481,7 @@ static int restore_forget_all(struct net *n)
 {
     n->closed = (struct closed_nets){{0}};
     n->doubt = n->whole = n->moved = n->other = false;
+    n->uncut = CUT_NONE;
     n->failures = 0;
     n->again_ms = 0;
     return 0;
@@ -431,14 +511,19 @@ static int look_prepare(struct net *n, struct restore_look *l, struct err *why, 
 
 int net_restore(struct net *n, const struct net_setup *const *setups, size_t count, struct err *err)
 {
-    struct restore_look l = {
-        .setups = setups, .count = count, .first = !n->looked, .was = n->closed, .why = ERR_NONE};
+    struct restore_look l = {.net = n,
+                             .setups = setups,
+                             .count = count,
+                             .first = !n->looked,
+                             .was = n->closed,
+                             .why = ERR_NONE};
     struct err why = ERR_NONE;
     auto_close int lock = FD_NONE;
     int r, ret = 0;
 
     (void)net_watch(n);
     n->looked = true;
+    n->live = (unsigned)count;
     watch_read_all(n);
     /* Changes before the watch began were not reported. */
     n->doubt = n->doubt || l.first || (n->again_ms != 0 && net_wait(n) == 0);

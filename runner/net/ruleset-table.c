@@ -12,6 +12,10 @@
  *   output       -10  to a sandbox: replies only; ports are reached from inside (launch/connect.c)
  *   postrouting  100  masquerades what a sandbox sends elsewhere
  *
+ * A connection goes on only if this table has let it begin: the first packet of one that passes
+ * gets a label. So one that began while another program had removed the rules has none, and is
+ * refused. The label stays with the connection when the table is removed and made again.
+ *
  * The priorities come before other programs' filters at 0: their accept does not override these
  * rules, while they still see what is accepted here.
  */
@@ -24,6 +28,7 @@
 #include <linux/netfilter_ipv4.h>
 #include <string.h>
 
+#include "base/hash.h"
 #include "net/conn-limit.h"
 #include "net/ruleset.h"
 
@@ -120,6 +125,16 @@ static const struct nft_chain chains[] = {
                            {.kind = X_MASK, .reg = R(0), .len = 4, .data = WORD(bits)}, \
                            CMP(NFT_CMP_EQ, R(0), 4, {0})
 #define REPLIES CT_ANY(NFT_CT_STATE, STATE_BIT(IP_CT_ESTABLISHED) | STATE_BIT(IP_CT_RELATED))
+/* An error or reset about a connection, also about a refused one, which has no label. */
+#define ERRORS  CT_ANY(NFT_CT_STATE, STATE_BIT(IP_CT_RELATED))
+/* A packet of a connection that an earlier packet has begun. */
+#define EARLIER CT_ANY(NFT_CT_STATUS, IPS_CONFIRMED)
+#define LABEL   {.kind = X_CT, .key = NFT_CT_LABELS, .reg = R(0)}, \
+                {.kind = X_MASK, .reg = R(0), .len = LABEL_BYTES, .data = RULESET_LABEL}
+#define BEGUN     LABEL, CMP(NFT_CMP_NEQ, R(0), LABEL_BYTES, {0})
+#define NOT_BEGUN LABEL, CMP(NFT_CMP_EQ, R(0), LABEL_BYTES, {0})
+#define BEGIN   {.kind = X_DATA, .reg = R(0), .len = LABEL_BYTES, .data = RULESET_LABEL}, \
+                {.kind = X_CT_SET, .key = NFT_CT_LABELS, .reg = R(0)}
 #define NEW     CT_ANY(NFT_CT_STATE, STATE_BIT(IP_CT_NEW))
 #define GOES_ON CT_ANY(NFT_CT_STATE, STATE_BIT(IP_CT_ESTABLISHED))
 #define UNKNOWN CT_ANY(NFT_CT_STATE, NF_CT_STATE_INVALID_BIT | NF_CT_STATE_UNTRACKED_BIT)
@@ -150,27 +165,30 @@ static const struct ruleset_rule {
     {"prerouting", {V4, SADDR4(R(0)), IN(SET_BOXES4, R(0)), DROP}},
     {"prerouting", {V6, SADDR6(R(0)), IN(SET_BOXES6, R(0)), DROP}},
 
-    {"input", {FROM_US, GOES_ON, ACCEPT}},
-    {"input", {FROM_US, V4, OWN_ERROR4, ACCEPT}},
-    {"input", {FROM_US, V6, OWN_ERROR6, ACCEPT}},
+    {"input", {FROM_US, GOES_ON, BEGUN, ACCEPT}},
+    {"input", {FROM_US, V4, OWN_ERROR4, BEGUN, ACCEPT}},
+    {"input", {FROM_US, V6, OWN_ERROR6, BEGUN, ACCEPT}},
+    {"input", {FROM_US, EARLIER, NOT_BEGUN, GOTO(CHAIN_REFUSE)}},
     {"input", {FROM_US, V4, META(NFT_META_IIFNAME, R(0)), DADDR4(R(4)), META(NFT_META_L4PROTO, R(5)), DPORT(R(6)), IN(SET_HOST4, R(0)), ACCEPT}},
     {"input", {FROM_US, V6, META(NFT_META_IIFNAME, R(0)), DADDR6(R(4)), META(NFT_META_L4PROTO, R(8)), DPORT(R(9)), IN(SET_HOST6, R(0)), ACCEPT}},
     {"input", {FROM_US, GOTO(CHAIN_REFUSE)}},
 
-    {"forward", {NOT_FROM_US, TO_US, REPLIES, ACCEPT}},
+    {"forward", {NOT_FROM_US, TO_US, REPLIES, BEGUN, ACCEPT}},
     {"forward", {TO_US, META(NFT_META_IIFNAME, R(0)), {.kind = X_VMAP, .text = SET_GROUPS, .reg = R(0)}}},
     {"forward", {FROM_US, TO_US, GOTO(CHAIN_REFUSE)}},
     {"forward", {TO_US, DROP}},
-    {"forward", {FROM_US, GOES_ON, ACCEPT}},
-    {"forward", {FROM_US, V4, OWN_ERROR4, ACCEPT}},
-    {"forward", {FROM_US, V6, OWN_ERROR6, ACCEPT}},
+    {"forward", {FROM_US, GOES_ON, BEGUN, ACCEPT}},
+    {"forward", {FROM_US, V4, OWN_ERROR4, BEGUN, ACCEPT}},
+    {"forward", {FROM_US, V6, OWN_ERROR6, BEGUN, ACCEPT}},
     {"forward", {FROM_US, UNKNOWN, DROP}},
+    {"forward", {FROM_US, EARLIER, NOT_BEGUN, GOTO(CHAIN_REFUSE)}},
     {"forward", {FROM_US, META(NFT_META_IIFNAME, R(0)), {.kind = X_VMAP, .text = SET_LISTS, .reg = R(0)}}},
     {"forward", {FROM_US, META(NFT_META_IIFNAME, R(0)), IN(SET_INTERNET, R(0)), JUMP("internet")}},
     {"forward", {FROM_US, GOTO(CHAIN_REFUSE)}},
     {"forward", {META(NFT_META_IIFNAME, R(0)), IN(SET_GUARDED, R(0)), NEW, CT_NONE(NFT_CT_STATUS, IPS_DST_NAT), DROP}},
 
-    {"output", {TO_US, REPLIES, ACCEPT}},
+    {"output", {TO_US, GOES_ON, BEGUN, ACCEPT}},
+    {"output", {TO_US, ERRORS, ACCEPT}},
     {"output", {TO_US, DROP}},
 
     {"postrouting", {V4, SADDR4(R(0)), IN(SET_BOXES4, R(0)), NOT_TO_US, {.kind = X_MASQ}}},
@@ -179,10 +197,12 @@ static const struct ruleset_rule {
     /* The rate comes first: what it refuses is not counted. */
     {"bound-input",   {NEW, META(NFT_META_IIFNAME, R(0)), IN(SET_RATES, R(0)), GOTO(CHAIN_OVER_RATES)}},
     {"bound-input",   {NEW, META(NFT_META_IIFNAME, R(0)), IN(SET_FLOWS, R(0)), GOTO(CHAIN_OVER_FLOWS)}},
-    {"bound-input",   {FROM_US, NEW, GOTO(CHAIN_BOUND_ALL)}},
+    {"bound-input",   {FROM_US, NEW, JUMP(CHAIN_BOUND_ALL)}},
+    {"bound-input",   {FROM_US, NEW, BEGIN}},
     {"bound-forward", {NEW, META(NFT_META_IIFNAME, R(0)), IN(SET_RATES, R(0)), GOTO(CHAIN_OVER_RATES)}},
     {"bound-forward", {NEW, META(NFT_META_IIFNAME, R(0)), IN(SET_FLOWS, R(0)), GOTO(CHAIN_OVER_FLOWS)}},
-    {"bound-forward", {FROM_US, NEW, GOTO(CHAIN_BOUND_ALL)}},
+    {"bound-forward", {FROM_US, NEW, JUMP(CHAIN_BOUND_ALL)}},
+    {"bound-forward", {FROM_US, NEW, BEGIN}},
 }, told_rules[] = {
     /* Only the first packet of a day is reported. */
     {CHAIN_OVER_RATES, {META(NFT_META_IIFNAME, R(0)), IN(SET_TOLD, R(0)), LOG(CONN_LIMIT_RATES)}},
@@ -230,6 +250,18 @@ static const struct range {
 
 enum { LISTS_MAX = 64 }; /* lists of the connections of all sandboxes */
 
+static bool labels = true; /* false: this kernel has none */
+
+bool ruleset_has_labels(void)
+{
+    return labels;
+}
+
+void ruleset_without_labels(void)
+{
+    labels = false;
+}
+
 #define COUNT(a) (sizeof(a) / sizeof((a)[0]))
 
 static void set_add_ranges(struct nft *n, const char *set, const struct range *ranges, size_t count,
@@ -249,6 +281,38 @@ static void set_add_ranges(struct nft *n, const char *set, const struct range *r
         e[used++].end = true;
     }
     nft_add_elements(n, set, e, used);
+}
+
+/* True for a rule that is left out where the kernel has no labels: it gives them, or refuses what
+ * has none. */
+static bool rule_needs_labels(const struct ruleset_rule *rule)
+{
+    for (const struct nft_expr *e = rule->exprs; e->kind != X_END; e++)
+        if (e->kind == X_CT_SET ||
+            (e->kind == X_CT && e->key == NFT_CT_LABELS && e[LABEL_EXPRS - 1].op == NFT_CMP_EQ))
+            return true;
+    return false;
+}
+
+/* Adds a rule; without the comparisons of labels where there are none. */
+static void table_add_rule(struct nft *n, const struct ruleset_rule *rule)
+{
+    struct nft_expr x[NFT_EXPRS_MAX];
+    size_t count = 0;
+
+    if (labels) {
+        nft_add_rule(n, rule->chain, rule->exprs);
+        return;
+    }
+    if (rule_needs_labels(rule))
+        return;
+    for (const struct nft_expr *e = rule->exprs; e->kind != X_END; e++)
+        if (e->kind == X_CT && e->key == NFT_CT_LABELS)
+            e += LABEL_EXPRS - 1;
+        else
+            x[count++] = *e;
+    x[count] = (struct nft_expr){.kind = X_END};
+    nft_add_rule(n, rule->chain, x);
 }
 
 void ruleset_told_part(struct nft *n)
@@ -315,7 +379,7 @@ static void table_add_bounds(struct nft *n)
     for (size_t i = 0; i < COUNT(bound_chains); i++)
         nft_add_chain(n, &bound_chains[i]);
     for (size_t i = 0; i < COUNT(bound_rules); i++)
-        nft_add_rule(n, bound_rules[i].chain, bound_rules[i].exprs);
+        table_add_rule(n, &bound_rules[i]);
 }
 
 void ruleset_table(struct nft *n)
@@ -328,24 +392,28 @@ void ruleset_table(struct nft *n)
     for (size_t i = 0; i < COUNT(chains); i++)
         nft_add_chain(n, &chains[i]);
     for (size_t i = 0; i < COUNT(rules); i++)
-        nft_add_rule(n, rules[i].chain, rules[i].exprs);
+        table_add_rule(n, &rules[i]);
     table_add_over(n);
     table_add_bounds(n);
 }
 
 /* ---- is it complete? ---- */
 
-/* Counts the rules of each chain, which are consecutive in the list; other programs may have
- * inserted more. */
-static int check_rules(int sock, const struct ruleset_rule *list, size_t count, struct err *err)
+/* Counts the rules of each chain, which are consecutive in the list, and hashes them.
+ * more: so many may have been added (ruleset_told_part); a rule of another program is one too many.
+ */
+static int check_rules(int sock, const struct ruleset_rule *list, size_t count, int more,
+                       uint32_t *hash, struct err *err)
 {
     int r = 1;
 
     for (size_t i = 0, next; r == 1 && i < count; i = next) {
-        for (next = i + 1; next < count && strcmp(list[next].chain, list[i].chain) == 0;)
-            next++;
-        r = nft_count_rules(sock, NFPROTO_INET, NET_TABLE, list[i].chain, err);
-        r = r < 0 ? r : r >= (int)(next - i);
+        int wanted = 0;
+
+        for (next = i; next < count && strcmp(list[next].chain, list[i].chain) == 0; next++)
+            wanted += labels || !rule_needs_labels(&list[next]);
+        r = nft_hash_rules(sock, NFPROTO_INET, NET_TABLE, list[i].chain, hash, err);
+        r = r < 0 ? r : r >= wanted && r <= wanted + more;
     }
     return r;
 }
@@ -370,14 +438,17 @@ static int check_ranges(int sock, const char *set, const struct range *ranges, s
     return r < 0 && r != -ENOENT ? r : found >= wanted;
 }
 
-int ruleset_table_is_whole(int sock, struct err *err)
+int ruleset_table_is_whole(int sock, uint32_t *ret_hash, struct err *err)
 {
-    int r = check_rules(sock, rules, COUNT(rules), err);
+    uint32_t unused = HASH_BEGIN;
+    int r;
 
+    *ret_hash = HASH_BEGIN;
+    r = check_rules(sock, rules, COUNT(rules), 0, ret_hash, err);
     if (r == 1)
-        r = check_rules(sock, over_rules, COUNT(over_rules), err);
+        r = check_rules(sock, bound_rules, COUNT(bound_rules), 0, ret_hash, err);
     if (r == 1)
-        r = check_rules(sock, bound_rules, COUNT(bound_rules), err);
+        r = check_rules(sock, over_rules, COUNT(over_rules), 1, &unused, err);
     if (r == 1)
         r = check_ranges(sock, SET_PRIVATE4, private4, COUNT(private4), err);
     if (r == 1)

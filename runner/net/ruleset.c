@@ -526,7 +526,7 @@ int ruleset_has(int sock, const struct net_setup *setup, struct err *err)
         return r;
     lists_chain_name(setup, chain);
     r = nft_count_rules(sock, NFPROTO_INET, NET_TABLE, chain, err);
-    return r < 0 ? r : r >= wanted;
+    return r < 0 ? r : r == wanted;
 }
 
 static int on_first_element(const uint8_t *key, size_t len, void *data)
@@ -600,11 +600,12 @@ int ruleset_has_guard(int sock, const char *ifname, struct err *err)
 
 /* ---- the table ---- */
 
-int ruleset_state(int sock, struct err *err)
+int ruleset_state(int sock, struct ruleset_print *print, struct err *err)
 {
     /* OWNED (NFT_TABLE_F_OWNER, missing in older headers): only its owner can change the table. A
      * dormant table has no effect. */
     enum { OWNED = 2 };
+    struct ruleset_print now = {.table = 0};
     uint32_t flags = 0;
     int r = nft_table_flags(sock, NET_TABLE, &flags, err);
 
@@ -614,7 +615,15 @@ int ruleset_state(int sock, struct err *err)
         return r;
     if ((flags & (NFT_TABLE_F_DORMANT | OWNED)) != 0)
         return RULESET_DAMAGED;
-    r = ruleset_table_is_whole(sock, err);
+    r = nft_table_handle(sock, NET_TABLE, &now.table, err);
+    if (r == 0)
+        r = ruleset_table_is_whole(sock, &now.rules, err);
+    if (r == -ENOENT)
+        return RULESET_MISSING;
+    if (r == 1 && print->table == now.table && print->rules != now.rules)
+        r = 0;
+    if (r == 1)
+        *print = now;
     return r < 0 ? r : r == 1 ? RULESET_WHOLE : RULESET_DAMAGED;
 }
 
@@ -643,7 +652,9 @@ int ruleset_make(int sock, char (*guards)[NFT_IFNAME_LEN], size_t count, struct 
 
     for (int i = 0; i < TRIES; i++) {
         r = ruleset_try_make(sock, again, guards, count, err);
-        if (again ? r == -ENOENT : r == -EEXIST)
+        if (r == -EOPNOTSUPP && ruleset_has_labels())
+            ruleset_without_labels();
+        else if (again ? r == -ENOENT : r == -EEXIST)
             again = !again;
         else if (r != -EINTR && r != -EAGAIN)
             break;

@@ -10,6 +10,7 @@
  */
 
 #include <netinet/in.h> /* must come before the kernel's headers of the same names */
+#include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
 
@@ -28,10 +29,22 @@ struct ruleset_bounds {
     uint32_t flows, per_second, burst;
 };
 
-/* State of the table. Damaged: it exists, but does not work (rules are missing; it is dormant, or
- * another program's). */
+/* The label that a connection gets from the table which lets it begin: this bit of this byte. */
+enum { RULESET_LABEL_BYTE = 14, RULESET_LABEL_BIT = 0x40 };
+/* False: the kernel has no labels, and the table cannot tell which connections it has let begin. */
+bool ruleset_has_labels(void);
+
+/* State of the table. Damaged: it exists, but does not work (rules are missing, or are not rind's;
+ * it is dormant, or another program's). */
 enum ruleset_state { RULESET_MISSING = 0, RULESET_DAMAGED, RULESET_WHOLE };
-int ruleset_state(int sock, struct err *err); /* or a negative errno */
+/* A whole table, so that a change is seen: the table's number, and a hash of its rules. */
+struct ruleset_print {
+    uint64_t table;
+    uint32_t rules;
+};
+/* print: of the last whole table, zero at first; replaced if the table is whole. A table of the
+ * same number with other rules is damaged. Or a negative errno. */
+int ruleset_state(int sock, struct ruleset_print *print, struct err *err);
 /* Makes the table, or replaces an existing one atomically, with guards for these interfaces
  * (ruleset_guard). Call ruleset_complete afterwards. Elements of sandboxes are lost, so that they
  * reach nothing. */

@@ -61,6 +61,24 @@ static bool set_restricts(const struct nlattr *set)
     return false;
 }
 
+static bool attr_text_begins(const struct nlattr *a, const char *text)
+{
+    const size_t len = strlen(text);
+
+    return a != NULL && (size_t)nla_len(a) > len && memcmp(nla_data(a), text, len) == 0;
+}
+
+/* True for chains that come and go with sandboxes, and those that ruleset_complete fills. */
+static bool chain_is_of_sandbox(const struct nlattr *chain)
+{
+    static const char *const begins[] = {"box-", "net-", "nets-", "over-", CHAIN_BOUND_ALL};
+
+    for (size_t i = 0; i < sizeof(begins) / sizeof(begins[0]); i++)
+        if (attr_text_begins(chain, begins[i]))
+            return true;
+    return false;
+}
+
 bool watch_is_doubt(const struct nlmsghdr *h, const char *table, uint32_t own)
 {
     const bool others = own == 0 || h->nlmsg_pid != own;
@@ -78,6 +96,9 @@ bool watch_is_doubt(const struct nlmsghdr *h, const char *table, uint32_t own)
     case NFT_MSG_DELRULE:
     case NFT_MSG_DELSET:
         return others;
+    case NFT_MSG_NEWRULE:
+        /* A rule among the table's own. Those of a sandbox or network come with its start. */
+        return others && !chain_is_of_sandbox(message_find_attr(h, NFTA_RULE_CHAIN));
     case NFT_MSG_DELSETELEM:
         return others && set_restricts(message_find_attr(h, NFTA_SET_ELEM_LIST_SET));
     default:

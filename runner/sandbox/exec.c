@@ -663,6 +663,8 @@ int exec_start(struct sandbox *s, const struct exec_options *o, const struct exe
     struct exec *e;
     int r;
 
+    if (s->channel == NULL && s->end.lingers)
+        return sandbox_linger_refuse(s, -EBUSY, err);
     if (s->channel == NULL)
         return err_set(err, -EBUSY, "sandbox %s does not run", sandbox_name(s));
     if (!o->helper && !o->main && s->execs.count >= supervisor_limits(s->sup)->execs)

@@ -49,6 +49,7 @@ struct err;
     X(networks_per_user,  unsigned, "maxNetworksPerUser",      64,         1,       100000)                 \
     X(terminals,          unsigned, "maxTerminals",            2816,       1,       1000000)                \
     X(launcher_queue,     unsigned, "maxLauncherQueue",        4096,       1,       100000)                 \
+    X(end_ms,             unsigned, "endTimeoutMs",            10000,      100,     600000)                 \
     X(list_entries,       unsigned, "maxListEntries",          1000000,    1,       100000000)              \
     X(headers,            unsigned, "maxHeaders",              128,        16,      10000)                  \
     X(head_bytes,         uint64_t, "maxHeadBytes",           192 << 10,   4096,    1 << 20)                \

@@ -17,7 +17,7 @@
 #include "sandbox/shared.h"
 #include "sandbox/store.h"
 
-enum { RETRY_MS = 50, RETRIES_MAX = 200 };
+enum { RETRY_MS = 50, RETRIES_MAX = 200, RETRY_LATE_MS = 2000 };
 
 struct orphan {
     struct supervisor *sup; /* borrowed */
@@ -78,12 +78,11 @@ static void on_leftover_retry(uv_timer_t *h);
 
 static void orphan_try_later(struct orphan *l, const char *why)
 {
-    if (l->tries++ < RETRIES_MAX) {
-        (void)uv_timer_start(&l->retry, on_leftover_retry, RETRY_MS, 0);
-        return;
-    }
-    log_error("supervisor", "id=%s what is left of it cannot be removed: %s", l->id, why);
-    orphan_done(l);
+    /* A process that sleeps in the kernel ends when what it waits for has come. */
+    if (l->tries++ == RETRIES_MAX)
+        log_error("supervisor", "id=%s what is left of it cannot be removed yet: %s", l->id, why);
+    (void)uv_timer_start(&l->retry, on_leftover_retry,
+                         l->tries <= RETRIES_MAX ? RETRY_MS : RETRY_LATE_MS, 0);
 }
 
 static void on_release_reply(void *data, int r, const struct launch_reply *reply, int fds[2],

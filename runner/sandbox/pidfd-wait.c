@@ -42,6 +42,11 @@ static void death_over(struct pidfd_wait *d, bool late)
     d->cb(d->data, late);
 }
 
+int pidfd_wait_again(struct pidfd_wait *d, struct pidfd_wait **ret)
+{
+    return pidfd_wait_start(d->poll.loop, d->pidfd, 0, d->cb, d->data, ret);
+}
+
 static void on_pidfd_readable(uv_poll_t *h, int status, int events)
 {
     (void)status; /* an error is treated as an exit, because no better event can follow */

@@ -36,6 +36,7 @@ enum {
     LIST_WAIT_MS = 10000, /* time for init to list its execs */
     RETRY_MS = 25, /* the wait between tries while init does not listen yet, or is about to end */
     RETRIES_MAX = 400,
+    LEFTOVERS_MAX = 40,   /* tries while processes without an init end; then the sandbox lingers */
     COME_BACK_MS = 10000, /* for the client of a main process that ended without supervisor */
 };
 
@@ -251,6 +252,19 @@ static void adoption_found_stopped(struct sandbox *s)
     adoption_restart(s);
 }
 
+/* Its init is gone, but not the last of its processes, which was killed and sleeps in the kernel.
+ */
+static void adoption_found_lingering(struct sandbox *s, const char *why)
+{
+    sandbox_freeze_refs_dropped(s);
+    s->restart.user_stopped = !s->adoption.wanted && s->spec->restart != RESTART_ALWAYS;
+    if (sandbox_set_state(s, EV_FOUND_ENDING))
+        sandbox_save_state(s);
+    sandbox_parts_tell(s, PART_TAKEN_UP);
+    adoption_answered(s, INIT_UNKNOWN);
+    sandbox_linger_adopted(s, why);
+}
+
 void sandbox_adoption_cut_off(struct sandbox *s)
 {
     if (s->run.main == NULL && sandbox_ran(s)) {
@@ -302,9 +316,12 @@ static void on_reattached(void *data, int r, const struct launch_reply *reply, i
              init left unread messages) */
     } else if (r == -ESRCH) {
         adoption_found_stopped(s);
-    } else if (r == -EAGAIN && s->adoption.tries++ < RETRIES_MAX) {
+    } else if ((r == -EAGAIN && s->adoption.tries++ < RETRIES_MAX) ||
+               (r == -EINPROGRESS && s->adoption.tries++ < LEFTOVERS_MAX)) {
         sandbox_set_init(s, INIT_RETRYING);
         (void)uv_timer_start(&s->timer, on_adoption_retry, RETRY_MS, 0);
+    } else if (r == -EINPROGRESS) {
+        adoption_found_lingering(s, err->msg);
     } else if (r < 0) {
         adoption_broken(s, err != NULL && err->msg[0] != '\0' ? err->msg : strerror(-r));
     }

@@ -3,6 +3,9 @@
  * for the exit here and not in the launcher, which must stay free for other sandboxes. Then the
  * launcher syncs the files and releases what the run held. The sandbox is then stopped, and can be
  * started again or removed.
+ *
+ * A process may sleep uninterruptibly, for a file system or a device that does not answer. Then
+ * requests are answered after endTimeoutMs, as linger.c says, and the wait goes on.
  */
 #include <errno.h>
 #include <stdio.h>
@@ -22,9 +25,8 @@
 #include "sandbox/shared.h"
 
 enum {
-    PIDFD_WAIT_LIMIT_MS = 10000, /* from the kill of init; then the wait ends with a warning */
-    END_AGAIN_MS = 50,           /* delay before the request to the launcher is repeated */
-    END_TRIES = 200,             /* tries if init's exit is not seen: ten seconds */
+    END_AGAIN_MS = 50,      /* delay before the request to the launcher is repeated */
+    LINGER_AGAIN_MS = 1000, /* the same once the sandbox lingers */
 };
 
 /* ---- stopped ---- */
@@ -58,10 +60,12 @@ static void sandbox_answer_not_run(struct sandbox *s)
     waiters_answer(&s->waiters.exit, err.code, &err);
 }
 
-static void sandbox_stopped(struct sandbox *s)
+void sandbox_stopped(struct sandbox *s)
 {
     bool restart = false;
 
+    if (s->state != SANDBOX_REMOVING) /* that lingers until its files are gone */
+        sandbox_linger_over(s);
     if (sandbox_set_state(s, EV_ENDED)) {
         sandbox_save_state(s);
         sandbox_emit(s, "stop", NULL);
@@ -94,13 +98,26 @@ static void sandbox_stopped(struct sandbox *s)
 
 /* ---- the death of init, and what the launcher does after it ---- */
 
+/* Continues a wait that has reached its limit; false if that is not possible. */
+static bool sandbox_wait_on(struct sandbox *s)
+{
+    struct pidfd_wait *late = s->end.pidfd_wait;
+
+    s->end.pidfd_wait = NULL;
+    return pidfd_wait_again(late, &s->end.pidfd_wait) == 0;
+}
+
 /* The launcher has synced the files; the sandbox can be started again. */
 static void on_settled(void *data, bool late)
 {
     struct sandbox *s = data;
 
-    (void)late;
+    if (late && sandbox_wait_on(s)) {
+        sandbox_linger(s, "its files are being written, and their disk has not answered");
+        return;
+    }
     s->end.pidfd_wait = NULL;
+    s->end.syncing = false;
     sandbox_set_init(s, INIT_NONE);
     sandbox_stopped(s);
     sandbox_unref(s);
@@ -117,7 +134,7 @@ static void sandbox_end_again(struct sandbox *s, uv_timer_cb again, int r)
 {
     sandbox_set_init(s, r != -EPIPE && !s->sup->stopping ? INIT_ENDING : INIT_NONE);
     if (s->init == INIT_ENDING)
-        (void)uv_timer_start(&s->timer, again, END_AGAIN_MS, 0);
+        (void)uv_timer_start(&s->timer, again, s->end.lingers ? LINGER_AGAIN_MS : END_AGAIN_MS, 0);
 }
 
 static void on_stop_again(uv_timer_t *h)
@@ -129,14 +146,18 @@ static void on_stop_reply(void *data, int r, const struct launch_reply *reply, i
                           const struct err *err)
 {
     struct sandbox *s = data;
-    struct err own = ERR_NONE;
 
-    if (r == -EBUSY && s->end.tries > 0) { /* init was killed, but its exit has not been seen */
-        s->end.tries--;
+    if (r == -EBUSY) { /* init was killed, but its exit has not been seen */
+        if (s->end.tries > 0)
+            s->end.tries--;
+        else
+            sandbox_linger(s, err->msg);
         sandbox_end_again(s, on_stop_again, r);
         sandbox_unref(s);
         return;
     }
+    if (s->channel == NULL)
+        exec_all_lost(s);
     if (r < 0 && r != -ECANCELED && r != -ENOENT)
         log_warn("sandbox", "id=%s stop: %s", s->id, err->msg);
     if (reply != NULL && reply->oom_kills > 0) {
@@ -144,15 +165,12 @@ static void on_stop_reply(void *data, int r, const struct launch_reply *reply, i
         sandbox_emit(s, "oom", NULL);
     }
     if (r == 0 && fds[0] >= 0 &&
-        pidfd_wait_start(s->sup->loop, fds[0], 0, on_settled, s, &s->end.pidfd_wait) == 0)
+        pidfd_wait_start(s->sup->loop, fds[0], s->sup->limits.end_ms, on_settled, s,
+                         &s->end.pidfd_wait) == 0) {
+        s->end.syncing = true;
         return; /* pidfd_wait takes over the reference */
-    /* A removal does not wait for them again: LAUNCH_RELEASE fails if processes are left. */
-    sandbox_set_init(s, r == -EBUSY && s->state != SANDBOX_REMOVING ? INIT_UNKNOWN : INIT_NONE);
-    if (s->init == INIT_UNKNOWN && (s->run.wanted || s->waiters.init != NULL))
-        sandbox_start_failed(
-            s,
-            err_set(&own, -EBUSY, "sandbox %s: its last processes do not go away", sandbox_name(s)),
-            &own);
+    }
+    sandbox_set_init(s, INIT_NONE);
     if (r != -ECANCELED && r != -EPIPE)
         sandbox_stopped(s);
     sandbox_unref(s);
@@ -162,6 +180,9 @@ static void sandbox_after_death(struct sandbox *s, bool dead)
 {
     struct err err = ERR_NONE;
 
+    /* Only now the processes have ended, and whatever waits for them may hear of it. */
+    if (dead)
+        exec_all_lost(s);
     if (s->state == SANDBOX_REMOVING && dead) {
         /* A sandbox that is being removed never starts again, so no sync is needed. */
         sandbox_set_init(s, INIT_NONE);
@@ -186,14 +207,58 @@ static void on_end_reply(void *data, int r, const struct launch_reply *reply, in
     sandbox_unref(s); /* the exit of init continues the end */
 }
 
+/*
+ * The reply to a LAUNCH_STOP that came too early, in order to hear what has not ended. If it has
+ * ended meanwhile, this was the stop that follows.
+ */
+static void on_why_reply(void *data, int r, const struct launch_reply *reply, int fds[2],
+                         const struct err *err)
+{
+    struct sandbox *s = data;
+    const bool died = s->end.died;
+
+    s->end.asking = s->end.died = false;
+    if (r == -ECANCELED || r == -EPIPE) {
+        sandbox_unref(s);
+        return;
+    }
+    if (r == -EBUSY) {
+        if (died)
+            sandbox_after_death(s, true);
+        else
+            sandbox_linger(s, err->msg);
+        sandbox_unref(s);
+        return;
+    }
+    if (s->end.pidfd_wait != NULL) {
+        pidfd_wait_close(take(s->end.pidfd_wait));
+        sandbox_unref(s);
+    }
+    on_stop_reply(data, r, reply, fds, err);
+}
+
+/* The end takes long. init's exit is waited for without a limit from here on. */
+static void sandbox_ask_why(struct sandbox *s)
+{
+    if (!s->end.asking)
+        s->end.asking = sandbox_send_verb(s, LAUNCH_STOP, on_why_reply, NULL) == 0;
+    if (!s->end.asking)
+        sandbox_linger(s, "its processes have not ended");
+}
+
 static void on_dead(void *data, bool late)
 {
     struct sandbox *s = data;
 
+    if (late && sandbox_wait_on(s)) {
+        sandbox_ask_why(s);
+        return;
+    }
     s->end.pidfd_wait = NULL;
-    if (late)
-        log_warn("sandbox", "id=%s: its processes do not go away", s->id);
-    sandbox_after_death(s, !late);
+    if (s->end.asking)
+        s->end.died = true; /* the reply continues the end */
+    else
+        sandbox_after_death(s, !late);
     sandbox_unref(s);
 }
 
@@ -205,14 +270,14 @@ static void on_kill_reply(void *data, int r, const struct launch_reply *reply, i
 
     (void)reply;
     if (r == 0)
-        r = pidfd_wait_start(s->sup->loop, fds[0], PIDFD_WAIT_LIMIT_MS, on_dead, s,
+        r = pidfd_wait_start(s->sup->loop, fds[0], s->sup->limits.end_ms, on_dead, s,
                              &s->end.pidfd_wait);
     if (r == 0)
         return; /* pidfd_wait takes over the reference */
     if (r != -ENOENT && r != -ECANCELED)
         log_warn("sandbox", "id=%s kill: %s", s->id,
                  err != NULL && err->code < 0 ? err->msg : strerror(-r));
-    s->end.tries = END_TRIES;
+    s->end.tries = s->sup->limits.end_ms / END_AGAIN_MS;
     sandbox_after_death(s, false);
     sandbox_unref(s);
 }
@@ -231,7 +296,7 @@ static int sandbox_send_end(struct sandbox *s, int pidfd, struct err *err)
 {
     int r;
 
-    if (pidfd < 0 || pidfd_wait_start(s->sup->loop, pidfd, PIDFD_WAIT_LIMIT_MS, on_dead, s,
+    if (pidfd < 0 || pidfd_wait_start(s->sup->loop, pidfd, s->sup->limits.end_ms, on_dead, s,
                                       &s->end.pidfd_wait) < 0)
         return sandbox_send_kill(s, err);
     r = sandbox_send_verb(s, LAUNCH_END, on_end_reply, err);
@@ -264,9 +329,7 @@ void sandbox_end_init(struct sandbox *s)
     s->end.tries = 0;
     (void)uv_timer_stop(&s->timer);
     sandbox_parts_tell(s, PART_CLOSE);
-    if (s->channel != NULL)
-        exec_all_lost(s);
-    c = take(s->channel);
+    c = take(s->channel); /* execs have ended when init has: sandbox_after_death */
     r = sandbox_send_end(s, c != NULL ? channel_pidfd(c) : FD_NONE, &err);
     if (r < 0) {
         log_error("sandbox", "id=%s end: %s", s->id, err.msg);

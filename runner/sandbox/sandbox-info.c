@@ -68,6 +68,7 @@ void sandbox_get_info(const struct sandbox *s, struct sandbox_info *ret)
             (s->restart.due && (s->state == SANDBOX_STOPPED || s->state == SANDBOX_STARTING)) ||
             (s->state == SANDBOX_STOPPING && s->run.main == NULL && s->spec != NULL &&
              sandbox_wants_restart(s)),
+        .lingers = s->end.lingers,
         .pid = s->run.main != NULL ? exec_pid(s->run.main) : 0,
         .restarts = s->restart.count,
         .error = s->error,

@@ -102,7 +102,12 @@ struct sandbox_end {
                                       stop; has a reference of the sandbox */
     unsigned tries;                /* remaining tries of LAUNCH_STOP */
     unsigned release_tries;
-    bool releasing; /* LAUNCH_RELEASE is pending */
+    bool releasing;   /* LAUNCH_RELEASE is pending */
+    bool syncing;     /* nothing runs any more, the launcher's job syncs the files */
+    bool lingers;     /* it has not ended in time (linger.c); error says why */
+    bool asking;      /* the launcher has been asked why it has not ended */
+    bool died;        /* meanwhile it has */
+    unsigned poll_ms; /* linger.c: the wait between two questions after a reattach */
 };
 
 struct sandbox_net {
@@ -266,6 +271,8 @@ struct exec_events;
 extern const struct exec_events sandbox_main_events;
 
 /* sandbox-end.c */
+/* Nothing of the sandbox runs any more: it becomes stopped, or its removal goes on. */
+void sandbox_stopped(struct sandbox *s);
 /* Kills init, and with it every process of the sandbox. */
 void sandbox_end_init(struct sandbox *s);
 /*
@@ -275,6 +282,19 @@ void sandbox_end_init(struct sandbox *s);
 int sandbox_send_kill(struct sandbox *s, struct err *err);
 /* Answers waiters for a start that has failed, and whose end was awaited. */
 void sandbox_answer_failed(struct sandbox *s);
+
+/* linger.c: sandboxes whose processes do not end. */
+/*
+ * Its end has taken longer than endTimeoutMs. Answers the requests that wait for it with -ETIMEDOUT
+ * and the reason; the end goes on.
+ */
+void sandbox_linger(struct sandbox *s, const char *why);
+/* Its end goes on: what it was waiting for has come. */
+void sandbox_linger_over(struct sandbox *s);
+/* Records the refusal of a request for a sandbox that lingers; returns code. */
+int sandbox_linger_refuse(const struct sandbox *s, int code, struct err *err);
+/* After a reattach, without an init: asks the launcher until the last process has ended. */
+void sandbox_linger_adopted(struct sandbox *s, const char *why);
 
 /* sandbox-removal.c */
 /* Begins or continues the removal of a sandbox in SANDBOX_REMOVING. */

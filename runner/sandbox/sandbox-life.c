@@ -33,6 +33,8 @@ int sandbox_check(const struct sandbox *s, enum sandbox_event request, struct er
     next = sandbox_next_state(s->state, request);
     if (next == -ENOENT)
         return err_set(err, next, "sandbox %s has been removed", sandbox_name(s));
+    if (next < 0 && s->end.lingers)
+        return sandbox_linger_refuse(s, next, err);
     if (next < 0)
         return err_set(err, next, "sandbox %s is %s%s", sandbox_name(s),
                        sandbox_state_name(s->state),

@@ -163,7 +163,7 @@ static void on_main_exited(void *data, struct exec *e)
      * The end of its PID 1 ends the inner pid namespace. init still has to report the exits of the
      * other execs, so it is not killed at once.
      */
-    if (exec_any_alive(s))
+    if (exec_any_alive(s) && s->init != INIT_ENDING)
         (void)uv_timer_start(&s->timer, on_stragglers, STRAGGLERS_MS, 0);
     else
         sandbox_end_init(s);

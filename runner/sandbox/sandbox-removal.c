@@ -13,7 +13,10 @@
 #include "sandbox/shared.h"
 #include "sandbox/store.h"
 
-enum { RELEASE_AGAIN_MS = 50, RELEASE_TRIES_MAX = 200 }; /* ten seconds */
+enum {
+    RELEASE_AGAIN_MS = 50,
+    RELEASE_LATE_MS = 2000, /* the same once the sandbox lingers */
+};
 
 /*
  * Fails every waiter except those for the removal: their events cannot happen any more. err says
@@ -58,16 +61,20 @@ static void on_release_reply(void *data, int r, const struct launch_reply *reply
                              const struct err *err)
 {
     struct sandbox *s = data;
+    const unsigned tries_max = s->sup->limits.end_ms / RELEASE_AGAIN_MS;
 
     (void)reply;
     (void)fds;
     s->end.releasing = false;
-    if ((r == -EAGAIN || r == -EBUSY) && s->end.release_tries++ < RELEASE_TRIES_MAX &&
-        s->handles > 0) {
-        (void)uv_timer_start(&s->timer, on_release_again, RELEASE_AGAIN_MS, 0);
+    if (s->handles > 0 && (r == -EAGAIN || (r == -EBUSY && s->end.release_tries < tries_max))) {
+        if (s->end.release_tries++ >= tries_max)
+            sandbox_linger(s, err->msg);
+        (void)uv_timer_start(&s->timer, on_release_again,
+                             s->end.lingers ? RELEASE_LATE_MS : RELEASE_AGAIN_MS, 0);
         sandbox_unref(s);
         return;
     }
+    sandbox_linger_over(s);
     if (r < 0 && r != -ENOENT) {
         log_error("sandbox", "id=%s remove: %s", s->id, err->msg);
         /*
@@ -162,6 +169,12 @@ int sandbox_remove(struct sandbox *s, bool force, sandbox_cb cb, void *data, str
     s->end.release_tries = 0;
     (void)sandbox_set_state(s, request);
     sandbox_save_state(s); /* a later supervisor continues the removal */
+    if (s->end.lingers) {  /* the removal follows the end */
+        (void)waiters_forget(&s->waiters.removed, data);
+        r = sandbox_linger_refuse(s, -ETIMEDOUT, err);
+        sandbox_begin_removal(s);
+        return r;
+    }
     if (!init_phase_is_busy(s->init) || s->init == INIT_ENDING)
         sandbox_begin_removal(s);
     else /* the pending reply continues the removal */

@@ -87,7 +87,7 @@ static const unsigned char transitions[EV_MAX][SANDBOX_STATE_MAX] = {
     ROW(EV_THAWED,            never,    stay,     stay,     stay,     RUNNING,  stay,     stay,     stay,     stay,     stay),
 
     ROW(EV_MAIN_EXITED,       never,    never,    STOPPING, STOPPING, STOPPING, stay,     never,    stay,     stay,     never),
-    ROW(EV_INIT_ENDS,         stay,     STOPPING, stay,     stay,     stay,     stay,     stay,     stay,     stay,     never),
+    ROW(EV_INIT_ENDS,         stay,     STOPPING, STOPPING, STOPPING, STOPPING, stay,     stay,     stay,     stay,     never),
     ROW(EV_ENDED,             never,    never,    STOPPED,  never,    never,    STOPPED,  stay,     stay,     stay,     never),
 
     ROW(EV_RELEASE_FAILED,    never,    never,    never,    never,    never,    never,    never,    BROKEN,   never,    never),
@@ -99,7 +99,7 @@ static const unsigned char transitions[EV_MAX][SANDBOX_STATE_MAX] = {
     ROW(EV_FOUND_RUNNING,     never,    RUNNING,  RUNNING,  stay,     RUNNING,  RUNNING,  RUNNING,  never,    never,    never),
     ROW(EV_FOUND_PAUSED,      never,    PAUSED,   PAUSED,   PAUSED,   stay,     PAUSED,   PAUSED,   never,    never,    never),
     ROW(EV_FOUND_STOPPED,     never,    STOPPED,  STOPPED,  STOPPED,  STOPPED,  STOPPED,  stay,     never,    never,    never),
-    ROW(EV_FOUND_ENDING,      never,    never,    STOPPING, STOPPING, STOPPING, stay,     never,    never,    never,    never),
+    ROW(EV_FOUND_ENDING,      never,    STOPPING, STOPPING, STOPPING, STOPPING, stay,     STOPPING, never,    never,    never),
     ROW(EV_FOUND_BROKEN,      never,    BROKEN,   BROKEN,   BROKEN,   BROKEN,   BROKEN,   BROKEN,   never,    stay,     never),
 };
 #undef ROW

@@ -88,6 +88,8 @@ int sandbox_start(struct sandbox *s, sandbox_cb cb, void *data, struct err *err)
 {
     int r;
 
+    if (s->end.lingers)
+        return sandbox_linger_refuse(s, -EBUSY, err);
     if (s->state == SANDBOX_STOPPING && s->run.main == NULL && s->exit.has && !s->spec->auto_remove)
         return start_after_this_run(s, cb, data, err);
     r = sandbox_check(s, REQ_START, err);
@@ -128,8 +130,11 @@ static void on_stop_deadline(uv_timer_t *h)
 {
     struct sandbox *s = h->data;
 
+    const unsigned limit = s->sup->limits.end_ms;
+
     if (s->run.main != NULL && exec_signal(s->run.main, SIGKILL, true) == 0)
-        (void)uv_timer_start(&s->timer, on_still_there, KILL_AFTER_MS, 0);
+        (void)uv_timer_start(&s->timer, on_still_there,
+                             limit < KILL_AFTER_MS ? limit : KILL_AFTER_MS, 0);
     else
         sandbox_end_init(s);
 }
@@ -171,6 +176,10 @@ static int sandbox_begin_stop(struct sandbox *s, int signo, int64_t timeout_ms, 
     s->restart.user_stopped = true;
     s->run.wanted = false;
     sandbox_no_restart(s);
+    if (s->end.lingers) {
+        sandbox_save_state(s);
+        return sandbox_linger_refuse(s, -ETIMEDOUT, err);
+    }
     if (s->state == SANDBOX_STOPPED) {
         sandbox_save_state(s);
         sandbox_answer_overtaken(s);
@@ -187,7 +196,7 @@ static int sandbox_begin_stop(struct sandbox *s, int signo, int64_t timeout_ms, 
     (void)sandbox_set_state(s, REQ_STOP);
     sandbox_save_state(s); /* a later supervisor continues the stop */
     (void)uv_timer_stop(&s->idle);
-    if (s->run.main == NULL) {
+    if (s->run.main == NULL || s->init == INIT_ENDING) {
         sandbox_end_init(s);
         return 0;
     }
@@ -536,6 +545,8 @@ int sandbox_with_init(struct sandbox *s, sandbox_cb cb, void *data, struct err *
     int r;
 
     r = sandbox_check(s, REQ_INIT, err);
+    if (r == 0 && s->end.lingers)
+        r = sandbox_linger_refuse(s, -EBUSY, err);
     if (r < 0)
         return r;
     sandbox_touch(s);

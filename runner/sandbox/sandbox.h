@@ -144,6 +144,7 @@ struct sandbox_info {
     bool oom_killed;
     bool timed_out;  /* the last run was ended by the hard timeout */
     bool restarting; /* the run has ended, and a restart is due */
+    bool lingers;    /* it has not ended in time; error says what it waits for */
     pid_t pid;       /* pid of the main process in the outer pid namespace; 0 = none */
     unsigned restarts;
     const char *error;           /* the error of the last start, or "" */

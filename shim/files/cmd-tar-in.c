@@ -244,41 +244,58 @@ static int unpack_write_contents(struct tar_unpack *t, int fd)
     return r;
 }
 
-/* A file that cannot be unlinked because it is a mount point (/etc/hosts) is overwritten. */
-static int unpack_open_mounted(struct tar_unpack *t)
+/* Copies the complete new file into one that cannot be replaced because it is a mount point
+ * (/etc/hosts). */
+static int unpack_fill_mounted(struct tar_unpack *t, int from)
 {
-    int fd = cmd_open_at(t->parent, t->base, O_WRONLY, 0);
+    static char buf[READ_BYTES];
+    int fd = cmd_open_at(t->parent, t->base, O_WRONLY, 0), r = 0;
     struct stat st;
+    ssize_t n = 1;
 
     if (fd < 0)
         return fd;
-    if (fstat(fd, &st) == 0 && S_ISREG(st.st_mode) && ftruncate(fd, 0) == 0)
-        return fd;
-    (void)close(fd);
-    return -EBUSY;
+    if (fstat(fd, &st) < 0 || !S_ISREG(st.st_mode) || lseek(from, 0, SEEK_SET) < 0 ||
+        ftruncate(fd, 0) < 0)
+        r = -EBUSY;
+    while (r == 0 && n > 0) {
+        n = shim_read(from, buf, sizeof(buf));
+        r = n > 0 ? shim_write(fd, buf, (size_t)n) : (int)n;
+    }
+    if (r == 0)
+        r = unpack_set_attributes(t, fd);
+    if (close(fd) < 0 && errno != EINTR && r == 0)
+        r = -errno;
+    return r;
 }
 
-/* Removes an existing file that is no directory. Returns 1 if it is a mount point. */
-static int unpack_remove_existing(struct tar_unpack *t)
+/* An old file is replaced when the new one is complete. A new name needs no such care: a part of
+ * the file is removed again. */
+static int unpack_put_file(struct tar_unpack *t, bool exists)
 {
-    if (unlinkat(t->parent, t->base, 0) == 0 || errno == ENOENT)
-        return 0;
-    return errno == EBUSY ? 1 : -errno;
-}
+    struct beside b = {.dirfd = t->parent};
+    int fd, r;
 
-static int unpack_put_file(struct tar_unpack *t, bool mounted)
-{
-    int fd = mounted ? unpack_open_mounted(t)
-                     : cmd_open_at(t->parent, t->base, O_WRONLY | O_CREAT | O_EXCL, 0600);
-    int r;
-
+    (void)strncpy(b.base, t->base, sizeof(b.base) - 1);
+    fd = exists ? beside_open(&b, 0600)
+                : cmd_open_at(t->parent, t->base, O_WRONLY | O_CREAT | O_EXCL, 0600);
     if (fd < 0)
         return unpack_fail(t, fd, "create");
     r = unpack_write_contents(t, fd);
     if (r == 0)
         r = unpack_set_attributes(t, fd);
+    if (r == 0 && exists) {
+        r = beside_publish(&b, fd, true, false);
+        if (r == -EBUSY)
+            r = unpack_fill_mounted(t, fd);
+        if (r < 0)
+            (void)unpack_fail(t, r, "replace");
+    }
     if (close(fd) < 0 && errno != EINTR && r == 0)
         r = unpack_fail(t, -errno, "write");
+    beside_drop(&b);
+    if (r < 0 && !exists)
+        (void)unlinkat(t->parent, t->base, 0);
     return r;
 }
 
@@ -333,23 +350,16 @@ static int unpack_put_dir(struct tar_unpack *t)
     return r;
 }
 
-static int unpack_put_non_directory(struct tar_unpack *t)
+static int unpack_put_other(struct tar_unpack *t)
 {
-    int way = unpack_remove_existing(t);
-
-    if (way < 0)
-        return unpack_fail(t, way, "replace");
-    if (way > 0 && t->item.kind != TAR_REGULAR)
-        return unpack_fail(t, -EBUSY, "replace");
     switch (t->item.kind) {
-    case TAR_REGULAR:
-        return unpack_put_file(t, way > 0);
     case TAR_HARD_LINK:
         return unpack_put_hard_link(t);
     case TAR_SYMBOLIC:
         return unpack_put_symlink(t);
     case TAR_PIPE:
         return unpack_put_fifo(t);
+    case TAR_REGULAR:
     case TAR_CHARACTER:
     case TAR_BLOCK_DEVICE:
     case TAR_DIRECTORY:
@@ -357,6 +367,34 @@ static int unpack_put_non_directory(struct tar_unpack *t)
     default:
         return unpack_fail(t, -EPERM, "a device");
     }
+}
+
+static int unpack_put_non_directory(struct tar_unpack *t)
+{
+    const char *base = t->base;
+    char temp[NAME_MAX + 1];
+    struct stat st;
+    bool exists;
+    int r;
+
+    if (strlen(base) > NAME_MAX)
+        return unpack_fail(t, -ENAMETOOLONG, "create");
+    exists = fstatat(t->parent, base, &st, AT_SYMLINK_NOFOLLOW) == 0;
+    if (exists && S_ISDIR(st.st_mode))
+        return unpack_fail(t, -EISDIR, "replace");
+    if (t->item.kind == TAR_REGULAR)
+        return unpack_put_file(t, exists);
+    if (!exists)
+        return unpack_put_other(t);
+    cmd_temp_name(base, temp);
+    t->base = temp;
+    r = unpack_put_other(t);
+    t->base = base;
+    if (r == 0 && syscall(SYS_renameat2, t->parent, temp, t->parent, base, 0) < 0)
+        r = unpack_fail(t, -errno, "replace");
+    /* Where it was not made, or where both were names of one file already, which rename leaves. */
+    (void)unlinkat(t->parent, temp, 0);
+    return r;
 }
 
 /* Checks before anything is made: refuses entries that an archive from outside must not contain. */

@@ -235,7 +235,8 @@ int cmd_open_parent(const char *path, char *ret_base, bool *ret_slash)
         memcpy(ret_base, ".", 2); /* the root directory */
     memcpy(parent, path, at);
     parent[at] = '\0';
-    return cmd_open(at == 0 ? "." : parent, O_RDONLY | O_DIRECTORY, 0);
+    /* A directory that may be entered is enough: it need not be readable. */
+    return cmd_open(at == 0 ? "." : parent, O_PATH | O_DIRECTORY, 0);
 }
 
 void cmd_temp_name(const char *base, char *ret)

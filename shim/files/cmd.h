@@ -8,6 +8,7 @@
  * caused it.
  */
 
+#include <limits.h>
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
@@ -84,6 +85,29 @@ ssize_t cmd_read_full(int fd, void *buf, size_t len);
 
 /* Fills a record from st, without name and target. */
 void cmd_record(struct file_record *r, const struct stat *st);
+
+/* ---- beside.c: a new file beside an old one ---- */
+
+enum { BESIDE_PATH_MAX = 32 /* bytes of "/proc/self/fd/N" */ };
+
+/* A name that a new file gets when it is complete. */
+struct beside {
+    int dirfd; /* the directory of the name */
+    char base[NAME_MAX + 1];
+    char
+        temp[NAME_MAX + 1]; /* the new file's name so far; "": none, it vanishes with the process */
+};
+
+/* Opens a file without a name in b->dirfd, or with a temporary one if the file system does not
+ * support O_TMPFILE. Returns the fd or a negative errno. */
+int beside_open(struct beside *b, mode_t mode);
+/* Gives the file its name, in one step. exists: an old file has the name and is replaced;
+ * exclusive: none is. */
+int beside_publish(struct beside *b, int fd, bool exists, bool exclusive);
+/* Removes a temporary name. */
+void beside_drop(struct beside *b);
+/* Formats /proc/self/fd/N; returns its beginning in text. */
+char *beside_fd_path(char text[static BESIDE_PATH_MAX], int fd);
 
 /* ---- batch.c: records collected into data frames on an fd ---- */
 

@@ -222,6 +222,15 @@ static void on_status_pipe(struct loop *l, struct slot *s)
     slot_tell(l, s);
 }
 
+/* True if the sandbox has, or had, its main process. */
+static bool loop_has_main(const struct loop *l)
+{
+    for (unsigned i = 0; i < l->table.used; i++)
+        if (l->table.slots[i].state != SLOT_FREE && (l->table.slots[i].flags & IMSG_MAIN) != 0)
+            return true;
+    return false;
+}
+
 static void loop_reap(struct loop *l)
 {
     const struct init *init = l->table.init;
@@ -231,8 +240,13 @@ static void loop_reap(struct loop *l)
     while ((pid = waitpid(-1, &status, WNOHANG)) > 0) {
         struct slot *s = table_by_pid(&l->table, pid);
 
-        if (s == NULL && pid == init->inner_pid && (init->plan.header->flags & PLAN_ATTACHED))
-            _exit(1); /* the inner namespace has ended before it had a main process */
+        /*
+         * The inner namespace has ended before it had a main process. Nothing can be started in it
+         * any more, so init's exit tells the supervisor that the sandbox has ended. All that ran
+         * there was reaped before.
+         */
+        if (s == NULL && pid == init->inner_pid && !loop_has_main(l))
+            _exit(1);
         if (s == NULL) {
             (void)guard_reaped(&l->table.init->guard, pid);
             continue;

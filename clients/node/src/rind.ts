@@ -661,7 +661,13 @@ export class Rind {
     id: string,
     path: Path,
     content: string | Uint8Array | ReadableStream<Uint8Array | string>,
-    options: { mode?: string; atomic?: boolean; append?: boolean; exclusive?: boolean } & FileOptions = {},
+    options: {
+      mode?: string;
+      atomic?: boolean;
+      inPlace?: boolean;
+      append?: boolean;
+      exclusive?: boolean;
+    } & FileOptions = {},
   ): Promise<void> {
     const { signal, ...query } = options;
     const body = typeof content === 'string' ? Buffer.from(content) : content;

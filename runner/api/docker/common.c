@@ -224,7 +224,9 @@ const char *docker_status(const struct sandbox *s)
         return "running";
     case SANDBOX_STOPPING:
         sandbox_get_info(s, &f);
-        return !sandbox_is_over(s) ? "running" : f.restarting ? "restarting" : "exited";
+        return f.lingers || !sandbox_is_over(s) ? "running"
+               : f.restarting                   ? "restarting"
+                                                : "exited";
     case SANDBOX_PAUSED:
         return "paused";
     case SANDBOX_STOPPED:

@@ -47,6 +47,15 @@ static void waiting_free(struct docker_wait *w)
     free(w);
 }
 
+/* False while the main process may live, also where a supervisor has found it dying. */
+static bool main_is_over(const struct sandbox *s)
+{
+    struct sandbox_info f;
+
+    sandbox_get_info(s, &f);
+    return !docker_is_running(s) || (sandbox_main(s) == NULL && (!f.lingers || f.exit_code >= 0));
+}
+
 static int last_code(const struct sandbox *s)
 {
     struct sandbox_info f;
@@ -105,7 +114,7 @@ void docker_post_wait(struct http_request *req)
         reply_error(req, &err);
         return;
     }
-    if (q.condition == WAIT_NOT_RUNNING && (!docker_is_running(s) || sandbox_main(s) == NULL)) {
+    if (q.condition == WAIT_NOT_RUNNING && main_is_over(s)) {
         http_start(req, 200, NULL, "application/json");
         wait_reply(req, last_code(s));
         return;

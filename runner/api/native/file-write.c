@@ -22,6 +22,7 @@ static const struct query_field write_fields[] = {
     FIELD("user", QUERY_STRING, user, .min = 1, .max = 255),
     FIELD("mode", QUERY_STRING, mode, .min = 1, .max = 5),
     FIELD("atomic", QUERY_BOOL, atomic),
+    FIELD("inPlace", QUERY_BOOL, in_place),
     FIELD("append", QUERY_BOOL, append),
     FIELD("exclusive", QUERY_BOOL, exclusive),
     {0},
@@ -88,8 +89,10 @@ void file_put(struct http_request *req)
     if (call == NULL)
         return;
     call->named = true;
-    if (query_check_mode(call->q.mode, &err) == 0 && call->q.atomic && call->q.append)
-        (void)err_set(&err, -EINVAL, "append: cannot be had together with atomic");
+    if (query_check_mode(call->q.mode, &err) == 0 && call->q.atomic &&
+        (call->q.append || call->q.in_place))
+        (void)err_set(&err, -EINVAL, "%s: cannot be had together with atomic",
+                      call->q.append ? "append" : "inPlace");
     if (err.code < 0) {
         file_call_fail(call, &err);
         return;
@@ -101,6 +104,7 @@ void file_put(struct http_request *req)
         file_arg(call, call->text[0]);
     }
     file_arg_if(call, call->q.atomic, "--atomic");
+    file_arg_if(call, call->q.in_place, "--in-place");
     file_arg_if(call, call->q.append, "--append");
     file_arg_if(call, call->q.exclusive, "--exclusive");
     file_call_start(call, s, &request, &events);

@@ -29,7 +29,7 @@ enum { FILE_ARGS_MAX = 10, FILE_TEXT_MAX = 32 };
 /* The query parameters of all operations; each accepts some of them. */
 struct file_query {
     const char *path, *from, *to, *user, *mode, *name;
-    bool recursive, force, follow, hidden, atomic, append, exclusive, replace, owners;
+    bool recursive, force, follow, hidden, atomic, in_place, append, exclusive, replace, owners;
     int64_t depth, max_entries, offset, length;
 };
 
