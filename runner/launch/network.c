@@ -403,7 +403,8 @@ static int network_box_of(struct launcher *l, struct launch_sandbox *s,
     return r;
 }
 
-static int network_make_link(struct launcher *l, struct launch_sandbox *s, struct err *err)
+static int network_make_link(struct launcher *l, struct launch_sandbox *s, uint64_t rate,
+                             struct err *err)
 {
     auto_close int ns = FD_NONE;
     char path[64];
@@ -420,6 +421,8 @@ static int network_make_link(struct launcher *l, struct launch_sandbox *s, struc
     if (ns < 0)
         return err_errno(err, -errno, "network: the sandbox's namespace");
     r = l->net->add(l->net->data, s->net, ns, err);
+    if (r == 0 && rate > 0)
+        r = l->net->limit(l->net->data, s->net, ns, rate, err);
     return r == 0 ? record_save(s, err) : r;
 }
 
@@ -440,8 +443,11 @@ int network_make(struct launcher *l, struct launch_sandbox *s, const struct laun
         return 0;
     if (l->net == NULL)
         return err_set(err, -EOPNOTSUPP, "network: this launcher makes none");
+    if (q->net_rate > 0 && (q->net_flags & LAUNCH_NET_ADMIN) != 0)
+        return err_set(err, -EOPNOTSUPP,
+                       "network rate: a sandbox that administers its network could take it away");
     r = network_box_of(l, s, q, err);
-    return r < 0 ? r : network_make_link(l, s, err);
+    return r < 0 ? r : network_make_link(l, s, (uint64_t)q->net_rate, err);
 }
 
 /* ---- leaving ---- */

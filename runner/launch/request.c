@@ -630,6 +630,9 @@ static const struct {
     [TAG_CPUSET_MEMS]  = {"cpuset_mems",  dec_cpuset_mems,  false},
     [TAG_SYSCTL]       = {"sysctl",       dec_sysctl,       true},
     [TAG_OOM_SCORE]    = {"oom_score",    dec_oom_score,    false},
+    [TAG_IO_WEIGHT]    = {"io_weight",    dec_io_weight,    false},
+    [TAG_IO]           = {"io",           dec_io,           true},
+    [TAG_NET_RATE]     = {"net_rate",     dec_net_rate,     false},
 };
 /* clang-format on */
 
