@@ -166,6 +166,20 @@ int api_check_spec(struct http_request *req, const struct spec *spec, struct err
     return caller_check_spec(native_of(req), &c, spec, err);
 }
 
+int api_check_change(struct http_request *req, const struct sandbox *s, const struct spec *changed,
+                     const json_t *patch, struct err *err)
+{
+    int r = api_check_spec(req, changed, err);
+
+    if (r < 0 || !api_is_owner(req) || sandbox_most(s) == NULL ||
+        json_object_get(patch, "limits") == NULL)
+        return r;
+    r = client_check_limits(native_of(req)->config.clients, changed, err);
+    return r < 0 ? err_wrap(err, r, "sandbox %s is a member's (uid %d)", sandbox_name(s),
+                            (int)sandbox_made_by(s))
+                 : 0;
+}
+
 int api_check_intact(const struct sandbox *s, struct err *err)
 {
     if (sandbox_spec(s) != NULL && sandbox_get_state(s) != SANDBOX_BROKEN)

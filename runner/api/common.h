@@ -49,6 +49,12 @@ struct caller native_caller(struct http_request *req);
 int api_check_labels(const json_t *body, struct err *err);
 /* Checks a spec against the client policy. 0, or -EPERM with the field's name in err. */
 int api_check_spec(struct http_request *req, const struct spec *spec, struct err *err);
+/*
+ * The same for a spec that `patch` has changed. Limits of a member's sandbox are bounded by the
+ * client policy whichever user changes them: more would not be given.
+ */
+int api_check_change(struct http_request *req, const struct sandbox *s, const struct spec *changed,
+                     const json_t *patch, struct err *err);
 /* Returns the right that the route of the request needs to the object that it names. */
 enum right api_right(const struct http_request *req);
 /* Checks that the peer has the right to this sandbox, and to use it also that the client policy

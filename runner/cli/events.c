@@ -53,7 +53,8 @@ static const struct opt events_options[] = {
      .help = "Only events of this type: create, adopt, start, restart, exec, exec_exit, "
              "process_start, process_exit, pause, resume, timeout, inactive, oom, exit, stop, "
              "destroy, update, rename, egress, health, snapshot, image_load, image_tag, "
-             "image_untag, image_remove, network_limit, network_closed, network_open, "
+             "image_untag, image_remove, network_limit, disk_hold, disk_go_on, network_closed, "
+             "network_open, "
              "volume_create, volume_mount, volume_unmount, volume_remove, network_create, "
              "network_destroy, network_connect, network_disconnect, attach"},
     {.name = "since",

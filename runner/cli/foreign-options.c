@@ -10,7 +10,9 @@
 #define NO_DEVICES                                                                                 \
     "devices of the host are not passed on, as their drivers are no boundary; --policy fuse has "  \
     "/dev/fuse"
-#define NO_IO        "block devices are not weighted or throttled; --disk SIZE limits what is written"
+#define NO_IO                                                                                      \
+    "only the disk where sandboxes are kept has weights (--io-weight); --device-read-bps limits "  \
+    "others"
 #define CPU_TIME     "processor time is limited by --cpus NUMBER, such as 0.5"
 #define HEALTH       "the CLI sets the command alone, --health-cmd; the rest comes with the image"
 #define LOGS         "the daemon keeps the logs, at most logBytes of each stream (rind logs)"
@@ -74,12 +76,8 @@ const struct opt foreign_run_options[] = {
     ROW("cpu-percent", CPU_TIME),
     ROW("cpu-rt-period", CPU_TIME),
     ROW("cpu-rt-runtime", CPU_TIME),
-    ROW("blkio-weight", NO_IO),
+    ROW("blkio-weight", "here it is --io-weight NUMBER, of the disk where sandboxes are kept"),
     ROW("blkio-weight-device", NO_IO),
-    ROW("device-read-bps", NO_IO),
-    ROW("device-read-iops", NO_IO),
-    ROW("device-write-bps", NO_IO),
-    ROW("device-write-iops", NO_IO),
     ROW("storage-opt", "--disk SIZE limits what the sandbox's own layer holds"),
     /* ---- network ---- */
     ROW("expose", "ports need no declaration: -p HOST:PORT publishes one, rind expose makes a URL of it"),

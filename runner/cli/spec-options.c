@@ -49,6 +49,12 @@ SPEC_HANDLER(spec_set_cpu_shares);
 SPEC_HANDLER(spec_set_cpuset_cpus);
 SPEC_HANDLER(spec_set_cpuset_mems);
 SPEC_HANDLER(spec_set_oom_score);
+SPEC_HANDLER(spec_set_io_weight);
+SPEC_HANDLER(spec_set_io_read_bps);
+SPEC_HANDLER(spec_set_io_write_bps);
+SPEC_HANDLER(spec_set_io_read_iops);
+SPEC_HANDLER(spec_set_io_write_iops);
+SPEC_HANDLER(spec_set_net_rate);
 SPEC_HANDLER(spec_add_sysctl);
 SPEC_HANDLER(spec_set_pids);
 SPEC_HANDLER(spec_set_shm_size);
@@ -95,6 +101,12 @@ static int spec_flag(void *target, const struct opt *o, const char *text, struct
     (void)err;
     *(bool *)((char *)args->spec + o->off) = true;
     return 0;
+}
+
+static int opt_device_rate(void *target, const struct opt *o, const char *text, struct err *err)
+{
+    return spec_add_device_rate(((struct sandbox_args *)target)->spec, (enum io_kind)o->off, text,
+                                err);
 }
 
 /* Docker's --pull, of which there is nothing to choose while there are no registries. */
@@ -242,6 +254,27 @@ const struct opt limit_options[] = {
               "net.core.somaxconn=1024" },
     { .name = "oom-score-adj", .arg = "NUMBER", .set = on_spec_set_oom_score,
       .help = "0 to 1000: how early its processes are killed when the host's memory runs out" },
+    { .name = "io-weight", .arg = "NUMBER", .set = on_spec_set_io_weight,
+      .help = "Weight of its accesses to the disk, 10 to 1000; others have 100" },
+    { .name = "io-read-bps", .arg = "SIZE", .set = on_spec_set_io_read_bps,
+      .help = "Limit reads from the disk where sandboxes are kept, in bytes a second" },
+    { .name = "io-write-bps", .arg = "SIZE", .set = on_spec_set_io_write_bps,
+      .help = "Limit writes to it, in bytes a second" },
+    { .name = "io-read-iops", .arg = "COUNT", .set = on_spec_set_io_read_iops,
+      .help = "Limit the number of reads from it a second" },
+    { .name = "io-write-iops", .arg = "COUNT", .set = on_spec_set_io_write_iops,
+      .help = "Limit the number of writes to it a second" },
+    { .name = "device-read-bps", .arg = "DISK:SIZE", .set = opt_device_rate, .off = IO_READ_BPS,
+      .flags = OPT_REPEAT, .help = "Limit reads from this disk of the host, such as /dev/sda:1m" },
+    { .name = "device-write-bps", .arg = "DISK:SIZE", .set = opt_device_rate, .off = IO_WRITE_BPS,
+      .flags = OPT_REPEAT, .help = "Limit writes to it" },
+    { .name = "device-read-iops", .arg = "DISK:COUNT", .set = opt_device_rate, .off = IO_READ_IOPS,
+      .flags = OPT_REPEAT, .help = "Limit the number of reads from it a second" },
+    { .name = "device-write-iops", .arg = "DISK:COUNT", .set = opt_device_rate,
+      .off = IO_WRITE_IOPS, .flags = OPT_REPEAT,
+      .help = "Limit the number of writes to it a second" },
+    { .name = "network-rate", .arg = "SIZE", .set = on_spec_set_net_rate,
+      .help = "Limit what its link carries each way, in bytes a second" },
     { .name = "ulimit", .arg = "NAME=SOFT[:HARD]", .set = on_spec_add_ulimit, .flags = OPT_REPEAT,
       .help = "Set a resource limit of each process, such as nofile=1024" },
     {0},

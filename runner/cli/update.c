@@ -77,6 +77,11 @@ LIMIT_HANDLER(cpu_shares, spec_set_cpu_shares)
 LIMIT_HANDLER(cpuset_cpus, spec_set_cpuset_cpus)
 LIMIT_HANDLER(cpuset_mems, spec_set_cpuset_mems)
 LIMIT_HANDLER(pids, spec_set_pids)
+LIMIT_HANDLER(io_weight, spec_set_io_weight)
+LIMIT_HANDLER(io_read_bps, spec_set_io_read_bps)
+LIMIT_HANDLER(io_write_bps, spec_set_io_write_bps)
+LIMIT_HANDLER(io_read_iops, spec_set_io_read_iops)
+LIMIT_HANDLER(io_write_iops, spec_set_io_write_iops)
 
 static int opt_inactivity(void *target, const struct opt *o, const char *text, struct err *err)
 {
@@ -185,6 +190,16 @@ static const struct opt limit_rows[] = {
       .help = "Use the memory of these nodes only" },
     { .name = "pids", .arg = "COUNT", .set = on_pids,
       .help = "Limit the number of processes and threads" },
+    { .name = "io-weight", .arg = "NUMBER", .set = on_io_weight,
+      .help = "Weight of its accesses to the disk, 10 to 1000; others have 100" },
+    { .name = "io-read-bps", .arg = "SIZE", .set = on_io_read_bps,
+      .help = "Limit reads from the disk where sandboxes are kept, in bytes a second" },
+    { .name = "io-write-bps", .arg = "SIZE", .set = on_io_write_bps,
+      .help = "Limit writes to it, in bytes a second" },
+    { .name = "io-read-iops", .arg = "COUNT", .set = on_io_read_iops,
+      .help = "Limit the number of reads from it a second" },
+    { .name = "io-write-iops", .arg = "COUNT", .set = on_io_write_iops,
+      .help = "Limit the number of writes to it a second" },
     {0},
 };
 /* clang-format on */

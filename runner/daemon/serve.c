@@ -78,7 +78,7 @@ struct serve {
     bool gateway_local;     /* a loopback address */
     char *chain, *key;      /* owned; PEM; NULL = no TLS */
     size_t chain_len, key_len;
-    bool made_socket, cgroup_unified;
+    bool made_socket, cgroup_unified, io_weighs;
 };
 
 static void sleep_retry(void)
@@ -314,6 +314,7 @@ static int serve_open(struct serve *s, struct err *err)
     if (r < 0)
         return r;
     s->cgroup_unified = launcher_cgroup_unified(s->launcher);
+    s->io_weighs = launcher_weighs_disks(s->launcher);
     state = launcher_state_fd(s->launcher);
     s->lock_fd = state_dir_lock(state, err);
     if (s->lock_fd < 0)
@@ -545,6 +546,7 @@ static int daemon_open(struct daemon *d, struct serve *s, int sock, struct err *
                                        .dir_fd = take_fd(&s->tree_fd),
                                        .shim_fd = take_fd(&s->shim_fd),
                                        .tree = "",
+                                       .clients = s->clients,
                                        .limits = s->settings.limits,
                                        .proxy = &s->settings.proxy,
                                        .front = {.port = s->gateway.port,
@@ -560,6 +562,7 @@ static int daemon_open(struct daemon *d, struct serve *s, int sock, struct err *
                                    .group = s->group,
                                    .state_dir = s->config->state_dir,
                                    .cgroup_unified = s->cgroup_unified,
+                                   .io_weighs = s->io_weighs,
                                    .sidecar_image = s->settings.sidecar_image,
                                    .reaper_image = s->settings.reaper_image,
                                    .doctor_fd = take_fd(&s->doctor_fd)};

@@ -8,6 +8,7 @@
 
 #include "base/auto.h"
 #include "base/err.h"
+#include "base/log.h"
 #include "daemon/parts.h"
 #include "egress/egress.h"
 #include "exec/console.h"
@@ -16,6 +17,7 @@
 #include "ports/networks.h"
 #include "sandbox/channel.h"
 #include "sandbox/conn-limit.h"
+#include "sandbox/disk-watch.h"
 #include "sandbox/events.h"
 #include "sandbox/launcher-client.h"
 #include "sandbox/log-watch.h"
@@ -54,6 +56,7 @@ static int supervisor_open_images(struct supervisor *s, struct err *err)
                                          .launcher = s->launcher,
                                          .dir_fd = s->dir_fd,
                                          .limits = &s->limits,
+                                         .clients = s->clients,
                                          .each_used = supervisor_each_used,
                                          .on_event = on_image_event,
                                          .data = s};
@@ -68,9 +71,20 @@ static void on_launcher_gone(void *data)
     s->on_gone(s->data);
 }
 
+static uint64_t volume_bytes_of(struct supervisor *sup, const char *name)
+{
+    const struct volume_entry *v = name != NULL ? volume_find(sup, name) : NULL;
+
+    return v != NULL ? volume_bytes(v) : 0;
+}
+
 static void on_taken_up(struct supervisor *sup)
 {
+    struct err err = ERR_NONE;
+
     volumes_remove_orphans(sup);
+    if (disk_watch_new(sup, &sup->disk_watch, &err) < 0)
+        log_error("disk", "%s: the reserve is kept at starts alone", err.msg);
     if (sup->on_ready != NULL)
         sup->on_ready(sup->data);
 }
@@ -86,7 +100,9 @@ int supervisor_new(const struct supervisor_config *config, struct supervisor **r
                              .parts = sandbox_parts,
                              .screen = &loopback_forward_screen,
                              .on_taken_up = on_taken_up,
+                             .volume_bytes_of = volume_bytes_of,
                              .policies = config->policies,
+                             .clients = config->clients,
                              .limits = config->limits,
                              .owner = config->owner,
                              .front = config->front,
@@ -217,6 +233,7 @@ void supervisor_close(struct supervisor *s)
     s->log_watch = NULL;
     conn_limit_close(take(s->over));
     net_failsafe_close(take(s->closed));
+    disk_watch_close(take(s->disk_watch));
 }
 
 void supervisor_free(struct supervisor *s)

@@ -14,6 +14,7 @@
 #include "sandbox/limits.h"
 #include "sandbox/services.h"
 
+struct client_policy;
 struct err;
 struct events;
 struct gateway;
@@ -23,11 +24,12 @@ struct supervisor;
 struct proxy_config;
 struct ready_policy;
 struct supervisor_config {
-    uv_loop_t *loop;               /* borrowed */
-    int launcher;                  /* SEQPACKET socket to the launcher; taken */
-    int dir_fd, shim_fd;           /* taken */
-    const char *tree;              /* borrowed; see supervisor_tree */
-    struct ready_policy *policies; /* taken */
+    uv_loop_t *loop;                     /* borrowed */
+    int launcher;                        /* SEQPACKET socket to the launcher; taken */
+    int dir_fd, shim_fd;                 /* taken */
+    const char *tree;                    /* borrowed; see supervisor_tree */
+    struct ready_policy *policies;       /* taken */
+    const struct client_policy *clients; /* borrowed; bounds what members have; NULL = none */
     struct supervisor_limits limits;
     uid_t owner;                      /* of the daemon: the maker of what it makes is not limited */
     const struct proxy_config *proxy; /* the gateway's; borrowed; NULL = the defaults */

@@ -17,6 +17,7 @@
 #include "base/clock.h"
 #include "base/err.h"
 #include "base/file.h"
+#include "image/charge.h"
 #include "image/manifest.h"
 #include "image/store-internal.h"
 #include "json/decode.h"
@@ -523,8 +524,74 @@ static void entry_of(const struct image *i, struct index_entry *e)
         e->chained[k] = i->layers[k].of_parents ? '1' : '0';
 }
 
+/* ---- what the images of members take ---- */
+
+static int charge_image(struct charge *c, struct image_store *s, const struct index *x,
+                        const struct index_entry *e, const struct image_bounds *bounds)
+{
+    const size_t skip = strlen("sha256:");
+    auto_ptr(image_free) struct image *i = NULL;
+    int r = image_read(s, e->manifest, &i, NULL);
+
+    if (r < 0) /* a damaged image; its layers are unknown */
+        return r == -ENOMEM ? r : 0;
+    r = fill_in(i, x, &IMAGE_VIEW_ALL, e);
+    if (r == 0)
+        r = charge_add(c, CHARGE_BLOB, e->id + skip, i->config_bytes, e->owner < 0);
+    if (r == 0)
+        r = charge_add(c, CHARGE_BLOB, e->manifest + skip, i->manifest_bytes, e->owner < 0);
+    for (size_t k = 0; r == 0 && k < i->layer_count; k++) {
+        const char *tree = image_layer_name(&i->layers[k]);
+
+        r = charge_add(c, CHARGE_BLOB, i->layers[k].blob + skip, i->layers[k].bytes, e->owner < 0);
+        if (r == 0)
+            r = charge_add(c, CHARGE_TREE, tree, image_bounds_tree(bounds, tree), e->owner < 0);
+    }
+    return r;
+}
+
+/* uid -1: of all members. */
+static int64_t charge_of(struct image_store *s, const struct index *x, int64_t uid,
+                         const struct image_bounds *bounds)
+{
+    auto_charge struct charge c = {.items = NULL};
+    int r = 0;
+
+    for (size_t i = 0; r == 0 && i < x->count; i++)
+        if (x->entries[i].owner < 0 || uid < 0 || x->entries[i].owner == uid)
+            r = charge_image(&c, s, x, &x->entries[i], bounds);
+    return r < 0 ? r : charge_sum(&c);
+}
+
+/* x has the new image already. */
+static int check_bounds(struct image_store *s, const struct index *x, const struct image_view *v,
+                        const struct image_bounds *bounds, struct err *err)
+{
+    int64_t have;
+
+    if (bounds == NULL || v->all)
+        return 0;
+    have = bounds->one >= 0 ? charge_of(s, x, v->uid, bounds) : 0;
+    if (have > bounds->one && bounds->one >= 0)
+        return err_set(err, -EDQUOT,
+                       "limit perMember.imageBytes: with this image yours would take %" PRId64
+                       " bytes; the client policy allows %" PRId64,
+                       have, bounds->one);
+    if (have >= 0 && bounds->all >= 0)
+        have = charge_of(s, x, -1, bounds);
+    if (have < 0)
+        return err_errno(err, (int)have, "images");
+    if (bounds->all >= 0 && have > bounds->all)
+        return err_set(err, -EDQUOT,
+                       "limit allMembers.imageBytes: with this image those of the group's members "
+                       "would take %" PRId64 " bytes; the client policy allows %" PRId64,
+                       have, bounds->all);
+    return 0;
+}
+
 int image_store_add(struct image_store *s, const struct image_view *view, const struct image *image,
-                    char *const *names, unsigned max, struct err *err)
+                    char *const *names, unsigned max, const struct image_bounds *bounds,
+                    struct err *err)
 {
     auto_index struct index x = INDEX_NONE;
     struct index_entry e;
@@ -551,7 +618,8 @@ int image_store_add(struct image_store *s, const struct image_view *view, const 
         return err_errno(err, r, "images");
     if (count_images(&x, &IMAGE_VIEW_ALL) > max)
         return err_set(err, -EAGAIN, "limit maxImages: there are %u images already", max);
-    return index_write(s, &x, err);
+    r = check_bounds(s, &x, view, bounds, err);
+    return r < 0 ? r : index_write(s, &x, err);
 }
 
 int image_store_each(struct image_store *s, bool (*fn)(void *data, const struct image *i),

@@ -165,10 +165,13 @@ int image_store_each(struct image_store *s, bool (*fn)(void *data, const struct 
 
 /*
  * Adds an image to the index; its blobs must exist. names: full references, NULL-terminated; other
- * images of the same user lose them. max: limit of images, -EAGAIN.
+ * images of the same user lose them. max: limit of images, -EAGAIN. bounds: of the images of a user
+ * who is not the daemon's owner; -EDQUOT; or NULL.
  */
+struct image_bounds;
 int image_store_add(struct image_store *s, const struct image_view *view, const struct image *image,
-                    char *const *names, unsigned max, struct err *err);
+                    char *const *names, unsigned max, const struct image_bounds *bounds,
+                    struct err *err);
 /* Gives an image another name. name: as for image_store_find; whole: the new full reference. */
 int image_store_tag(struct image_store *s, const struct image_view *view, const char *name,
                     const char *whole, char ret_id[DIGEST_LEN + 1], struct err *err);

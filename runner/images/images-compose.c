@@ -97,6 +97,7 @@ int images_blob_new(struct images *im, image_blob_cb cb, void *data, struct err 
 struct composing {
     struct images_job job;
     struct image_view view;
+    struct image_bounds bounds;           /* owned; for work_put */
     struct image_blob *layer;             /* owned; NULL = none */
     char *parent_name, *message, *author; /* owned, or NULL */
     char **changes;                       /* owned, NULL-terminated, or NULL */
@@ -117,6 +118,7 @@ static void composing_free(struct composing *c)
     struct images *im = c->job.im;
 
     image_blob_free(c->layer);
+    image_bounds_done(&c->bounds);
     image_free(c->parent);
     image_free(c->image);
     json_strings_free(c->changes);
@@ -252,7 +254,7 @@ static int put_image(struct composing *c, struct image_store *s, struct err *err
     i->manifest_bytes = (int64_t)strlen(manifest);
     if (c->parent != NULL)
         (void)memcpy(i->parent, c->parent->id, sizeof(i->parent));
-    r = image_store_add(s, &c->view, i, names, c->job.im->config.limits->images, err);
+    r = image_store_add(s, &c->view, i, names, c->job.im->config.limits->images, &c->bounds, err);
     if (r < 0)
         return r;
     image_free(take(c->image));
@@ -300,6 +302,12 @@ static void on_layering_done(void *data, int r, const struct err *err)
 {
     struct composing *c = data;
 
+    struct err own = ERR_NONE;
+
+    if (r == 0) {
+        r = images_bounds(c->job.im, &c->view, &c->bounds, &own);
+        err = &own;
+    }
     if (r < 0)
         compose_end(c, r, err);
     else
@@ -360,7 +368,8 @@ static void after_prepare(struct images_job *j)
     int r = j->r;
 
     if (r == 0)
-        r = layering_start(j->im, c->image, &events, c, &unused, &j->err);
+        r = layering_start(j->im, c->image, images_most(j->im, &c->view), &events, c, &unused,
+                           &j->err);
     if (r < 0)
         compose_end(c, r, &j->err);
 }
@@ -412,6 +421,7 @@ int images_compose(struct images *im, const struct image_view *view, const struc
     if (c == NULL)
         return err_errno(err, -ENOMEM, "image");
     c->view = *view;
+    c->bounds = (struct image_bounds)IMAGE_BOUNDS_NONE;
     c->any_parent = o->any_parent;
     c->cb = cb;
     c->data = data;

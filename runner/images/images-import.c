@@ -202,16 +202,18 @@ static bool import_proceed(struct importing *m)
 static bool import_write(struct image_load *base, const void *data, size_t len)
 {
     struct importing *m = (struct importing *)(void *)base;
+    const uint64_t most = (uint64_t)images_most(m->im, &m->view);
     struct err err = ERR_NONE;
 
     if (m->told)
         return false;
     m->bytes += len;
-    if (m->bytes > m->im->config.limits->image_bytes) {
+    if (m->bytes > most) {
         import_finish(m,
-                      err_set(&err, -EFBIG,
-                              "limit maxImageBytes: the archive is larger than %llu bytes",
-                              (unsigned long long)m->im->config.limits->image_bytes),
+                      err_set(&err, -EFBIG, "limit %s: the archive is larger than %llu bytes",
+                              most < m->im->config.limits->image_bytes ? "perMember.imageBytes"
+                                                                       : "maxImageBytes",
+                              (unsigned long long)most),
                       &err);
         return false;
     }

@@ -5,6 +5,7 @@
 #include <uv.h>
 
 #include "base/err.h"
+#include "image/charge.h"
 #include "image/store.h"
 #include "image/worker-proto.h"
 #include "images/disk-size.h"
@@ -13,7 +14,8 @@
 #include "sandbox/launcher-client.h"
 
 struct image_names {
-    char **list; /* owned; sorted, NULL-terminated unless empty */
+    char **list;    /* owned; sorted, NULL-terminated unless empty */
+    int64_t *bytes; /* owned; sizes, where they are known; NULL: of none */
     size_t count;
 };
 
@@ -66,6 +68,7 @@ void images_emit(struct images *im, const struct image_view *view, const char *t
                  const char *name);
 
 int image_names_add(struct image_names *n, const char *text); /* keeps it sorted */
+int image_names_add_sized(struct image_names *n, const char *text, int64_t bytes);
 bool image_names_has(const struct image_names *n, const char *text);
 
 /* Completes a name as the store keeps it, with registry and tag. */
@@ -73,6 +76,15 @@ int image_whole_name(const char *name, char ret[REFERENCE_MAX + 1], struct err *
 
 /* Takes one of the maxImageLoads slots; released by im->loads--. */
 int images_take_slot(struct images *im, struct err *err);
+
+/*
+ * The bounds of what a client's images may take, with a copy of the sizes of layers for a job.
+ * Empty for the daemon's owner. The caller frees it (image_bounds_done).
+ */
+int images_bounds(const struct images *im, const struct image_view *view, struct image_bounds *ret,
+                  struct err *err);
+/* The most that one image of the client may have, packed or unpacked. */
+int64_t images_most(const struct images *im, const struct image_view *view);
 
 /* ---- jobs in the thread pool ---- */
 
@@ -157,14 +169,15 @@ struct layering;
 /*
  * Unpacks the missing layers of image (borrowed until on_done). open_blob returns an fd of the
  * archive of layer i, to be read from offset 0. Sets of_parents of each layer, and diff_id where it
- * is "".
+ * is "". most: bytes of all its layers, unpacked.
  */
 struct layering_events {
     int (*open_blob)(void *data, size_t i, struct err *err);
     void (*on_progress)(void *data, const struct image_progress *p); /* may be NULL */
     images_done_cb on_done;
 };
-int layering_start(struct images *im, struct image *image, const struct layering_events *events,
-                   void *data, struct layering **ret, struct err *err);
+int layering_start(struct images *im, struct image *image, int64_t most,
+                   const struct layering_events *events, void *data, struct layering **ret,
+                   struct err *err);
 /* No callback follows. NULL is allowed. */
 void layering_cancel(struct layering *l);

@@ -16,6 +16,7 @@ struct layering {
     struct image *image; /* borrowed */
     size_t at;           /* index of the layer being unpacked */
     int64_t left;        /* bytes that may still be unpacked */
+    bool bounded;        /* by what a member may have, not by the daemon's limit */
     struct image_worker *worker;
     struct worker_msg done;  /* DONE message of the worker of the layer being committed */
     bool cancelled, waiting; /* waiting: a callback with a pointer to this is pending */
@@ -47,7 +48,7 @@ static void layering_fail(struct layering *l, int r, struct err *err)
     (void)err_wrap(err, r, "layer %zu of %zu (%s)", l->at + 1, l->image->layer_count,
                    layer->blob[0] != '\0' ? layer->blob : "new");
     if (r == -EFBIG)
-        (void)err_wrap(err, r, "limit maxImageBytes");
+        (void)err_wrap(err, r, "limit %s", l->bounded ? "perMember.imageBytes" : "maxImageBytes");
     else if (r == -E2BIG)
         (void)err_wrap(err, r, "limit maxImageFiles");
     layering_finish(l, r, err);
@@ -230,8 +231,9 @@ static void on_layers_listed(void *data, int r, const struct err *err)
         layering_next(l);
 }
 
-int layering_start(struct images *im, struct image *image, const struct layering_events *events,
-                   void *data, struct layering **ret, struct err *err)
+int layering_start(struct images *im, struct image *image, int64_t most,
+                   const struct layering_events *events, void *data, struct layering **ret,
+                   struct err *err)
 {
     struct layering *l;
     int r;
@@ -244,7 +246,8 @@ int layering_start(struct images *im, struct image *image, const struct layering
         return err_errno(err, -ENOMEM, "layers");
     *l = (struct layering){.im = im,
                            .image = image,
-                           .left = (int64_t)im->config.limits->image_bytes,
+                           .left = most,
+                           .bounded = most < (int64_t)im->config.limits->image_bytes,
                            .events = events,
                            .data = data,
                            .waiting = true};

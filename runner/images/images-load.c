@@ -31,6 +31,7 @@ struct image_loading {
     struct images_job job;
     struct images *im; /* counted reference */
     struct image_view view;
+    struct image_bounds bounds; /* owned; for work_add */
     char name[REFERENCE_MAX +
               1];    /* complete reference; of the only image, instead of its own name; "" = none */
     int use_fd;      /* owned; while it is open, a sweep does not remove the new files */
@@ -80,6 +81,7 @@ static void after_forget(struct images_job *j)
 
     if (l->use_fd >= 0)
         (void)close(l->use_fd);
+    image_bounds_done(&l->bounds);
     free(l);
     im->loads--;
     images_sweep_soon(
@@ -207,7 +209,7 @@ static int work_add(struct images_job *j)
     struct archived *x = &l->list.images[l->at];
 
     return image_store_add(j->im->store, &l->view, x->image, x->names, j->im->config.limits->images,
-                           &j->err);
+                           &l->bounds, &j->err);
 }
 
 static void after_add(struct images_job *j)
@@ -237,6 +239,10 @@ static void load_add_when_ready(struct image_loading *l)
 {
     if (l->told || l->committing || !l->layered)
         return;
+    if (l->r == 0) {
+        image_bounds_done(&l->bounds);
+        l->r = images_bounds(l->im, &l->view, &l->bounds, &l->err);
+    }
     if (l->r < 0)
         load_fail(l, l->r, &l->err);
     else
@@ -312,7 +318,8 @@ static void load_next_image(struct image_loading *l)
     }
     l->layered = false;
     claims_mark(&l->claims, l->list.images[l->at].image);
-    r = layering_start(l->im, l->list.images[l->at].image, &events, l, &l->layering, &err);
+    r = layering_start(l->im, l->list.images[l->at].image, images_most(l->im, &l->view), &events, l,
+                       &l->layering, &err);
     if (r < 0) {
         load_fail(l, r, &err);
         return;
@@ -440,7 +447,10 @@ static void on_worker_end(void *data, int r, const struct worker_msg *done, cons
         own = *err;
         (void)err_wrap(&own, r, "archive");
         if (r == -EFBIG)
-            (void)err_wrap(&own, r, "limit maxImageBytes");
+            (void)err_wrap(&own, r, "limit %s",
+                           images_most(l->im, &l->view) < (int64_t)l->im->config.limits->image_bytes
+                               ? "perMember.imageBytes"
+                               : "maxImageBytes");
         load_fail(l, r, &own);
         return;
     }
@@ -545,7 +555,7 @@ static void after_use(struct images_job *j)
     static const struct image_worker_events events = {.on_msg = on_worker_msg,
                                                       .on_end = on_worker_end};
     struct image_loading *l = loading_of(j);
-    const uint64_t most = j->im->config.limits->image_bytes;
+    const uint64_t most = (uint64_t)images_most(j->im, &l->view);
     struct image_work work = {
         .kind = LAUNCH_WORK_STREAM,
         .start = {.op = WORKER_SPLIT,
@@ -613,6 +623,7 @@ int images_load(struct images *im, const struct image_view *view, const char *na
     l->base.ops = &load_ops;
     l->im = im;
     l->view = *view;
+    l->bounds = (struct image_bounds)IMAGE_BOUNDS_NONE;
     l->use_fd = l->worker_end = FD_NONE;
     l->taking = -1;
     l->events = events;

@@ -355,7 +355,7 @@ static void commit_done(struct image_commit *c, int r, const struct err *err)
 {
     /* -EEXIST: another worker has committed the same layer meanwhile. */
     if (r == -EEXIST || r == 0) {
-        r = image_names_add(&c->im->present, c->name);
+        r = image_names_add_sized(&c->im->present, c->name, c->bytes);
         err = NULL;
     }
     c->cb(c->data, r, err);

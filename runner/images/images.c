@@ -21,6 +21,7 @@
 #include "images/images-internal.h"
 #include "json/decode.h"
 #include "launch/launcher.h"
+#include "policy/client.h"
 #include "sandbox/limits.h"
 #include "spec/spec.h"
 
@@ -53,6 +54,27 @@ bool image_names_has(const struct image_names *n, const char *text)
     return at < n->count && strcmp(n->list[at], text) == 0;
 }
 
+int image_names_add_sized(struct image_names *n, const char *text, int64_t bytes)
+{
+    int64_t *sizes = reallocarray(n->bytes, n->count + 2, sizeof(*sizes));
+    size_t at = names_at(n, text);
+    int r;
+
+    if (sizes == NULL)
+        return -ENOMEM;
+    n->bytes = sizes;
+    if (at == n->count || strcmp(n->list[at], text) != 0) {
+        const size_t count = n->count;
+
+        r = image_names_add(n, text);
+        if (r < 0)
+            return r;
+        (void)memmove(&sizes[at + 1], &sizes[at], (count - at) * sizeof(*sizes));
+    }
+    sizes[at] = bytes;
+    return 0;
+}
+
 int image_names_add(struct image_names *n, const char *text)
 {
     size_t at = names_at(n, text);
@@ -81,13 +103,55 @@ static void image_names_drop(struct image_names *n, const char *text)
         return;
     free(n->list[at]);
     (void)memmove(&n->list[at], &n->list[at + 1], (n->count - at) * sizeof(n->list[0]));
+    if (n->bytes != NULL)
+        (void)memmove(&n->bytes[at], &n->bytes[at + 1], (n->count - at - 1) * sizeof(n->bytes[0]));
     n->count--;
 }
 
 static void image_names_done(struct image_names *n)
 {
     json_strings_free(n->list);
+    free(n->bytes);
     *n = (struct image_names){.list = NULL};
+}
+
+int images_bounds(const struct images *im, const struct image_view *view, struct image_bounds *ret,
+                  struct err *err)
+{
+    const struct client_policy *c = im->config.clients;
+    struct image_bounds b = IMAGE_BOUNDS_NONE;
+
+    if (c != NULL && !view->all) {
+        b.one = c->per_member.image_bytes;
+        b.all = c->all_members.image_bytes;
+    }
+    if ((b.one >= 0 || b.all >= 0) && im->present.bytes != NULL) {
+        b.trees = calloc(im->present.count + 1, sizeof(b.trees[0]));
+        if (b.trees == NULL)
+            return err_errno(err, -ENOMEM, "image");
+        b.tree_count = im->present.count;
+        for (size_t i = 0; i < b.tree_count; i++) {
+            (void)snprintf(b.trees[i].name, sizeof(b.trees[i].name), "%.*s", CHARGE_KEY_MAX,
+                           im->present.list[i]);
+            b.trees[i].bytes = im->present.bytes[i];
+        }
+    }
+    *ret = b;
+    return 0;
+}
+
+int64_t images_most(const struct images *im, const struct image_view *view)
+{
+    const struct client_policy *c = im->config.clients;
+    int64_t most = (int64_t)im->config.limits->image_bytes;
+
+    if (c == NULL || view->all)
+        return most;
+    if (c->per_member.image_bytes >= 0 && c->per_member.image_bytes < most)
+        most = c->per_member.image_bytes;
+    if (c->all_members.image_bytes >= 0 && c->all_members.image_bytes < most)
+        most = c->all_members.image_bytes;
+    return most;
 }
 
 /* ---- lifecycle ---- */
@@ -275,7 +339,8 @@ static void after_find(struct images_job *j)
         finding_finish(f, r, &j->err);
         return;
     }
-    r = layering_start(j->im, f->image, &events, f, &unused, &j->err);
+    r = layering_start(j->im, f->image, (int64_t)j->im->config.limits->image_bytes, &events, f,
+                       &unused, &j->err);
     if (r < 0)
         finding_finish(f, r, &j->err);
 }
@@ -363,9 +428,10 @@ static int read_present_layers(struct images *im, int fd, struct err *err)
     image_names_done(&im->present);
     for (size_t at = 0; r == 0 && at < len; at += strlen(text + at) + 1) {
         char name[LAUNCH_LAYER_NAME + 1];
+        const size_t name_len = strcspn(text + at, " ");
 
-        (void)snprintf(name, sizeof(name), "%.*s", (int)strcspn(text + at, " "), text + at);
-        r = image_names_add(&im->present, name);
+        (void)snprintf(name, sizeof(name), "%.*s", (int)name_len, text + at);
+        r = image_names_add_sized(&im->present, name, strtoll(text + at + name_len, NULL, 10));
     }
     if (r < 0)
         return err_errno(err, r, "list of layers");

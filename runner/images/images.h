@@ -24,6 +24,7 @@
 #include "image/reference.h"
 #include "image/store.h"
 
+struct client_policy;
 struct err;
 struct images;
 struct launcher_client;
@@ -39,6 +40,7 @@ struct images_config {
     struct launcher_client *launcher;       /* borrowed: for workers and layers */
     int dir_fd;                             /* borrowed: the supervisor's tree, with "images" */
     const struct supervisor_limits *limits; /* borrowed */
+    const struct client_policy *clients;    /* borrowed; bounds of members' images; NULL = none */
     /* Calls images_used with the spec of every sandbox. */
     void (*each_used)(void *data, struct images *im);
     /* An event: "image_load", "image_tag", "image_untag", "image_remove". owner: uid whose image

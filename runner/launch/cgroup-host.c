@@ -30,15 +30,16 @@
 #define RIND_DIR "rind"
 
 static const char *const controller_names[] = {
-    [CG_MEMORY] = "memory", [CG_CPU] = "cpu",         [CG_CPUACCT] = "cpuacct",
-    [CG_PIDS] = "pids",     [CG_FREEZER] = "freezer", [CG_CPUSET] = "cpuset",
+    [CG_MEMORY] = "memory",   [CG_CPU] = "cpu",       [CG_CPUACCT] = "cpuacct", [CG_PIDS] = "pids",
+    [CG_FREEZER] = "freezer", [CG_CPUSET] = "cpuset", [CG_IO] = "io",
 };
 static_assert(sizeof(controller_names) / sizeof(controller_names[0]) == CG_CONTROLLER_MAX,
               "one name a controller");
 
 /* The controllers of v2 that cgroup.controllers must list. The functions of v1's cpuacct and
  * freezer (cpu.stat, cgroup.freeze) exist in every v2 directory. */
-static const uint32_t v2_listed = 1U << CG_MEMORY | 1U << CG_CPU | 1U << CG_PIDS | 1U << CG_CPUSET;
+static const uint32_t v2_listed =
+    1U << CG_MEMORY | 1U << CG_CPU | 1U << CG_PIDS | 1U << CG_IO | 1U << CG_CPUSET;
 static const uint32_t v2_always = 1U << CG_CPUACCT | 1U << CG_FREEZER;
 
 /* A mount found in mountinfo, before it is opened. */
@@ -63,12 +64,17 @@ const char *cgroup_controller_name(enum cgroup_controller c)
     return controller_names[c];
 }
 
-static uint32_t named_controllers(const char *options)
+const char *cg_name(int version, enum cgroup_controller c)
+{
+    return version == 1 && c == CG_IO ? "blkio" : cgroup_controller_name(c);
+}
+
+static uint32_t named_controllers(int version, const char *options)
 {
     uint32_t has = 0;
 
     for (unsigned i = 0; i < CG_CONTROLLER_MAX; i++)
-        if (mountinfo_has_option(options, controller_names[i]))
+        if (mountinfo_has_option(options, cg_name(version, (enum cgroup_controller)i)))
             has |= 1U << i;
     return has;
 }
@@ -82,7 +88,7 @@ static int useful_version(const struct mountinfo_entry *e, uint32_t *ret_has)
         return 2;
     if (strcmp(e->fstype, "cgroup") != 0 || mountinfo_has_option(e->super_options, "noprefix"))
         return 0;
-    *ret_has = named_controllers(e->super_options);
+    *ret_has = named_controllers(1, e->super_options);
     return *ret_has != 0 ? 1 : 0;
 }
 
@@ -166,7 +172,7 @@ static uint32_t v2_controllers(int root_fd)
     for (char *p = text; *p != '\0'; p++)
         if (*p == ' ' || *p == '\n')
             *p = ',';
-    return (named_controllers(text) & v2_listed) | v2_always;
+    return (named_controllers(2, text) & v2_listed) | v2_always;
 }
 
 /* Asks the kernel what the mount point is: mountinfo can be out of date, and contains text from

@@ -75,6 +75,14 @@ int cg_limits_apply(const struct cgroup_host *h, const struct cgroup *c,
  * directory those of the hierarchy's root. Returns 0 or a negative errno. */
 int cg_cpuset_prepare(const struct cg_hierarchy *hier, int dir_fd);
 
+/* As cgroup_controller_name, as hierarchies of this version spell it. */
+const char *cg_name(int version, enum cgroup_controller c);
+/* cgroup-io.c: rates of disks, and the weight. update: others may be in force. */
+int cg_io_apply(const struct cgroup_host *h, const struct cgroup *c,
+                const struct cgroup_limits *limits, bool update, struct err *err);
+/* True if a limit needs the controller. */
+bool cg_io_needed(const struct cgroup_limits *limits);
+
 /* Reads a small control file completely into buf[CG_SMALL_MAX], NUL-terminated. Returns 0 or a
  * negative errno. */
 int cg_read(int dirfd, const char *file, char *buf);

@@ -203,6 +203,8 @@ uint32_t cg_limits_need(const struct cgroup_limits *limits)
         need |= 1U << CG_PIDS;
     if (limits->cpus != NULL || limits->mems != NULL)
         need |= 1U << CG_CPUSET;
+    if (cg_io_needed(limits))
+        need |= 1U << CG_IO;
     return need;
 }
 
@@ -214,6 +216,10 @@ uint32_t cg_limits_wish(const struct cgroup_host *h, const struct cgroup_limits 
         wish |= 1U << CG_MEMORY;
     if (limits->cpu_shares > 0 && h->home[CG_CPU] != CG_NOWHERE)
         wish |= 1U << CG_CPU;
+    /* v2 counts what is written back where memory is counted (cgroup-io.c). */
+    if (cg_io_needed(limits) && h->v2 != CG_NOWHERE && h->home[CG_IO] == h->v2 &&
+        h->home[CG_MEMORY] == h->v2)
+        wish |= 1U << CG_MEMORY;
     return wish;
 }
 
@@ -227,7 +233,8 @@ int cg_limits_check(const struct cgroup_limits *limits, struct err *err)
 int cg_require(const struct cgroup_host *h, uint32_t need, struct err *err)
 {
     for (unsigned i = 0; i < CG_CONTROLLER_MAX; i++) {
-        const char *name = cgroup_controller_name((enum cgroup_controller)i);
+        const char *name =
+            cg_name(cgroup_host_mode(h) == CG_MODE_V2 ? 2 : 1, (enum cgroup_controller)i);
 
         if ((need & 1U << i) == 0 || h->home[i] != CG_NOWHERE)
             continue;
@@ -397,7 +404,7 @@ int cg_limits_apply(const struct cgroup_host *h, const struct cgroup *c,
         if (r < 0)
             return r;
     }
-    return 0;
+    return cg_io_apply(h, c, limits, update, err);
 }
 
 int cg_read(int dirfd, const char *file, char *buf)

@@ -30,7 +30,7 @@ void cgroup_view_close(struct cgroup_view *view)
  * enum's, except for memory and pids. */
 static void hierarchy_name(const struct cg_hierarchy *hier, char name[CGROUP_VIEW_NAME_MAX])
 {
-    static const enum cgroup_controller order[] = {CG_CPUSET, CG_CPU,     CG_CPUACCT,
+    static const enum cgroup_controller order[] = {CG_CPUSET, CG_CPU,     CG_CPUACCT, CG_IO,
                                                    CG_MEMORY, CG_FREEZER, CG_PIDS};
     size_t len = 0;
 
@@ -41,7 +41,7 @@ static void hierarchy_name(const struct cg_hierarchy *hier, char name[CGROUP_VIE
     for (size_t i = 0; i < sizeof(order) / sizeof(order[0]); i++)
         if ((hier->has & 1U << order[i]) != 0)
             len += (size_t)snprintf(name + len, CGROUP_VIEW_NAME_MAX - len, "%s%s",
-                                    len > 0 ? "," : "", cgroup_controller_name(order[i]));
+                                    len > 0 ? "," : "", cg_name(1, order[i]));
 }
 
 static int view_add_part(struct cgroup_view *view, const struct cg_hierarchy *hier, int dir_fd,

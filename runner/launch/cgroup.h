@@ -28,6 +28,7 @@ enum cgroup_controller {
     CG_PIDS,
     CG_FREEZER,
     CG_CPUSET, /* v1: also shown to sandboxes without a cpuset of their own (cgroup-view.c) */
+    CG_IO,     /* v1: blkio */
     CG_CONTROLLER_MAX
 };
 enum cgroup_mode {
@@ -42,13 +43,41 @@ enum cgroup_mode {
 #define CGROUP_SWAP_UNLIMITED INT64_MAX
 enum { CGROUP_SHARES_MIN = 2, CGROUP_SHARES_MAX = 262144, CGROUP_CPUSET_MAX = 255 };
 
+enum {
+    CGROUP_IO_MAX = 9,
+    CGROUP_IO_WEIGHT_MIN = 10,
+    CGROUP_IO_WEIGHT_MAX = 1000,
+    CGROUP_IO_WEIGHT = 100, /* that of the others */
+};
+enum cgroup_io_kind {
+    CG_IO_READ_BPS,
+    CG_IO_WRITE_BPS,
+    CG_IO_READ_IOPS,
+    CG_IO_WRITE_IOPS,
+    CG_IO_KINDS
+};
+struct cgroup_io {
+    unsigned major, minor;       /* of a whole disk */
+    uint64_t rates[CG_IO_KINDS]; /* a second; 0 = none */
+};
+
+enum cgroup_io_weigher { CG_WEIGHER_NONE = 0, CG_WEIGHER_BFQ, CG_WEIGHER_COST };
+
 struct cgroup_limits {
     int64_t memory_bytes, pids, cpu_millis; /* -1 = none */
     int64_t swap_bytes; /* with memory_bytes: memory and swap together; 0 = memory_bytes */
     /* Weights and wishes, not limits: without their controller they have no effect. 0 = none. */
     int64_t reservation_bytes, cpu_shares;
     const char *cpus, *mems; /* borrowed lists such as "0-3,8"; NULL = all */
+    struct cgroup_io io[CGROUP_IO_MAX];
+    int io_count;
+    int64_t io_weight;                 /* 0 = none */
+    enum cgroup_io_weigher io_weigher; /* what weighs the accesses to the disk; with io_weight */
 };
+
+/* Returns what weighs the accesses of cgroups to this disk; CG_WEIGHER_NONE: nothing does. */
+enum cgroup_io_weigher cgroup_io_weigher(const struct cgroup_host *h, unsigned major,
+                                         unsigned minor);
 
 /* Reads /proc/self/mountinfo and opens the hierarchies. A hierarchy's root is the root of its
  * mount, so a container's part of a hierarchy works, too. A missing or read-only hierarchy is

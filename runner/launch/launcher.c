@@ -15,6 +15,7 @@
 #include "base/err.h"
 #include "base/file.h"
 #include "launch/cgroup.h"
+#include "launch/disks.h"
 #include "launch/janitor.h"
 #include "launch/network.h"
 #include "launch/sandbox.h"
@@ -190,10 +191,13 @@ struct cgroup_limits limits_of_request(const struct launch_request *q)
 
 static int step_cgroup(struct start *st, struct err *err)
 {
-    const struct cgroup_limits limits = limits_of_request(st->q);
+    struct cgroup_limits limits = limits_of_request(st->q);
     struct cgroup_host *host = st->l->cgroups;
-    int r = cgroup_create(host, st->s->id, &limits, st->s->ids.base, &st->s->cgroup, err);
+    int r = disks_of_request(st->l, st->q, &limits, err);
 
+    if (r < 0)
+        return r;
+    r = cgroup_create(host, st->s->id, &limits, st->s->ids.base, &st->s->cgroup, err);
     if (r != -EEXIST || !st->reopened)
         return r;
     r = start_forget_earlier(st, err);

@@ -73,6 +73,8 @@ int launcher_serve_clients_of(struct launcher *l, int listen_fd, struct err *err
 int launcher_state_fd(const struct launcher *l);
 /* True if all controllers are in the one hierarchy of cgroup v2. */
 bool launcher_cgroup_unified(const struct launcher *l);
+/* True if weights of accesses to the disk of the state directory have an effect. */
+bool launcher_weighs_disks(const struct launcher *l);
 
 /*
  * Starts a sandbox as requested. On failure err names the step: -EEXIST the id is taken,
@@ -220,6 +222,12 @@ struct launch_process {
  * no such sandbox; -E2BIG: more than LAUNCH_PROCESSES_MAX; -EOPNOTSUPP: no cgroup lists them. */
 int launcher_processes(struct launcher *l, const char *id, struct err *err);
 
+/*
+ * The bytes that its processes have written to disks since its start (written.c); UINT64_MAX: it
+ * has too many processes to ask. -ENOENT.
+ */
+int launcher_written(struct launcher *l, const char *id, uint64_t *ret, struct err *err);
+
 /* The number of its OOM kills; 0 when unknown. */
 unsigned long launcher_oom_kills(const struct launcher *l, const char *id);
 
@@ -252,9 +260,10 @@ struct launch_reply {
     int remains;
     unsigned long oom_kills;
     uint64_t memory_bytes, memory_peak_bytes, cpu_usec, pids; /* LAUNCH_STATS */
-    struct launch_disk disk;                                  /* LAUNCH_STATS */
-    struct net_place net;                                     /* also LAUNCH_NETWORKS */
-    char net_owner[LAUNCH_ID_MAX + 1];                        /* LAUNCH_START, LAUNCH_REATTACH */
-    char message[480];                                        /* NUL-terminated */
+    /* LAUNCH_STATS; LAUNCH_WRITTEN: `used` has the bytes that were written */
+    struct launch_disk disk;
+    struct net_place net;              /* LAUNCH_START, LAUNCH_REATTACH, LAUNCH_NETWORKS */
+    char net_owner[LAUNCH_ID_MAX + 1]; /* LAUNCH_START, LAUNCH_REATTACH */
+    char message[480];                 /* NUL-terminated */
 };
 int launcher_serve(struct launcher *l, int sock, struct err *err);

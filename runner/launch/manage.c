@@ -14,6 +14,7 @@
 #include "base/err.h"
 #include "base/file.h"
 #include "launch/cgroup.h"
+#include "launch/disks.h"
 #include "launch/janitor.h"
 #include "launch/launcher.h"
 #include "launch/network.h"
@@ -81,12 +82,14 @@ int launcher_freeze(struct launcher *l, const char *id, bool freeze, struct err 
 
 int launcher_limits(struct launcher *l, const struct launch_request *q, struct err *err)
 {
-    const struct cgroup_limits limits = limits_of_request(q);
+    struct cgroup_limits limits = limits_of_request(q);
     struct launch_sandbox *s = launcher_find(l, q->id);
+    int r;
 
     if (s == NULL || s->cgroup == NULL || sandbox_ended(s))
         return err_set(err, -ENOENT, "sandbox %s does not run", q->id);
-    return cgroup_update(l->cgroups, s->cgroup, q->id, &limits, err);
+    r = disks_of_request(l, q, &limits, err);
+    return r < 0 ? r : cgroup_update(l->cgroups, s->cgroup, q->id, &limits, err);
 }
 
 int launcher_stats(struct launcher *l, const char *id, struct launch_reply *ret, struct err *err)

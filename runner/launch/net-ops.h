@@ -29,6 +29,9 @@ struct launch_net_ops {
     /* Makes the network, with the peer in the namespace ns_fd. A failure leaves only what is
      * removed with that namespace. -ENOTRECOVERABLE: the process must exit. */
     int (*add)(void *data, struct net_setup *setup, int ns_fd, struct err *err);
+    /* Limits the rate of its link, each way, in bytes a second; after add. -EOPNOTSUPP. */
+    int (*limit)(void *data, const struct net_setup *setup, int ns_fd, uint64_t rate,
+                 struct err *err);
     /* Moves a running sandbox to the named networks of `want`, a copy of box with other ones, and
      * gives or takes the internet. On failure box is unchanged. */
     int (*change)(void *data, struct net_setup *setup, const struct net_setup *want,

@@ -575,6 +575,8 @@ static int network_make_link(struct launcher *l, struct launch_sandbox *s,
     r = l->net->add(l->net->data, s->net, ns, err);
     if (r == 0 && network_lan_concerns(s->net, NULL))
         r = network_lan_set(l, s->net, NET_LAN_FRESH, ns, err);
+    if (r == 0 && q->net_rate > 0)
+        r = l->net->limit(l->net->data, s->net, ns, (uint64_t)q->net_rate, err);
     return r == 0 ? record_save(s, err) : r;
 }
 
@@ -597,6 +599,9 @@ int network_make(struct launcher *l, struct launch_sandbox *s, const struct laun
         return 0;
     if (l->net == NULL)
         return err_set(err, -EOPNOTSUPP, "network: this launcher makes none");
+    if (q->net_rate > 0 && (q->net_flags & LAUNCH_NET_ADMIN) != 0)
+        return err_set(err, -EOPNOTSUPP,
+                       "network rate: a sandbox that administers its network could take it away");
     r = network_box_of(l, s, q, err);
     return r < 0 ? r : network_make_link(l, s, q, err);
 }

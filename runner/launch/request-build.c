@@ -97,6 +97,17 @@ void launch_put_tmpfs(struct buf *b, const struct launch_tmpfs *t)
         launch_put(b, TAG_TMPFS_ROOT, 0, &t->root, sizeof(t->root));
 }
 
+void launch_put_io(struct buf *b, const struct launch_io *io)
+{
+    auto_buf struct buf tmp = BUF_INIT(sizeof(io->rates) + LAUNCH_IO_PATH_MAX + 1);
+
+    if (buf_append(&tmp, io->rates, sizeof(io->rates)) < 0 ||
+        buf_append(&tmp, io->path, strlen(io->path) + 1) < 0)
+        b->max = 0;
+    else
+        launch_put(b, TAG_IO, 0, tmp.data, tmp.len);
+}
+
 void launch_put_rlimit(struct buf *b, const struct launch_rlimit *r)
 {
     launch_put(b, TAG_RLIMIT, 0, r, sizeof(*r));

@@ -28,5 +28,5 @@ bool launch_target_ok(const char *p);
 typedef int record_fn(const struct request_record *r, struct launch_request *q);
 record_fn dec_memory, dec_pids, dec_cpu, dec_shm, dec_disk;
 record_fn dec_swap, dec_reservation, dec_shares, dec_cpuset_cpus, dec_cpuset_mems, dec_oom_score;
-record_fn dec_sysctl;
+record_fn dec_sysctl, dec_io_weight, dec_io, dec_net_rate;
 record_fn dec_tmpfs, dec_tmpfs_root;

@@ -6,6 +6,7 @@
 
 #include "launch/cgroup.h"
 #include "launch/request-internal.h"
+#include "policy/plain-path.h"
 #include "policy/policy.h"
 
 int dec_memory(const struct request_record *r, struct launch_request *q)
@@ -70,6 +71,50 @@ int dec_cpuset_mems(const struct request_record *r, struct launch_request *q)
 int dec_oom_score(const struct request_record *r, struct launch_request *q)
 {
     return record_get_limit(r, 0, 1000, &q->oom_score);
+}
+
+int dec_io_weight(const struct request_record *r, struct launch_request *q)
+{
+    return record_get_limit(r, CGROUP_IO_WEIGHT_MIN, CGROUP_IO_WEIGHT_MAX, &q->io_weight);
+}
+
+int dec_net_rate(const struct request_record *r, struct launch_request *q)
+{
+    return record_get_limit(r, 1, INT64_MAX / 8, &q->net_rate);
+}
+
+/* A disk is named by a plain path below /dev, which the launcher resolves there. */
+static bool is_disk_path(const char *path)
+{
+    return path[0] == '\0' ||
+           (strncmp(path, "/dev/", 5) == 0 && path[5] != '\0' && path_is_plain(path));
+}
+
+int dec_io(const struct request_record *r, struct launch_request *q)
+{
+    struct launch_io io = {.path = NULL};
+    struct request_record text = *r;
+    int n;
+
+    if (r->len <= sizeof(io.rates))
+        return -EPROTO;
+    (void)memcpy(io.rates, r->data, sizeof(io.rates));
+    text.data += sizeof(io.rates);
+    text.len = r->len - (uint32_t)sizeof(io.rates);
+    if (text.data[text.len - 1] != '\0' || memchr(text.data, '\0', text.len - 1) != NULL)
+        return -EPROTO;
+    io.path = (const char *)text.data;
+    n = text.len - 1 <= LAUNCH_IO_PATH_MAX ? 0 : -E2BIG;
+    for (size_t i = 0; n == 0 && i < LAUNCH_IO_RATES; i++)
+        if (io.rates[i] > INT64_MAX / 2)
+            n = -ERANGE;
+    if (n == 0 && !is_disk_path(io.path))
+        n = -EINVAL;
+    if (n == 0 && q->io_count == LAUNCH_IO_MAX)
+        n = -E2BIG;
+    if (n == 0)
+        q->io[q->io_count++] = io;
+    return n;
 }
 
 int dec_tmpfs(const struct request_record *r, struct launch_request *q)

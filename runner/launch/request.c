@@ -683,6 +683,9 @@ static const struct {
     [TAG_DOMAIN]       = {"domain",       dec_domain,       false},
     [TAG_NET_SEARCH]   = {"net_search",   dec_net_search,   false},
     [TAG_NET_OPTIONS]  = {"net_options",  dec_net_options,  false},
+    [TAG_IO_WEIGHT]    = {"io_weight",    dec_io_weight,    false},
+    [TAG_IO]           = {"io",           dec_io,           true},
+    [TAG_NET_RATE]     = {"net_rate",     dec_net_rate,     false},
 };
 /* clang-format on */
 

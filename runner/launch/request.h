@@ -117,6 +117,7 @@ enum launch_verb {
     /* changes the limits of a running sandbox to the ones given, which are all that it has then;
      * -ENOENT: it does not run */
     LAUNCH_LIMITS,
+    LAUNCH_WRITTEN, /* replies with the bytes that its processes have written to disks */
     LAUNCH_VERB_MAX
 };
 
@@ -182,6 +183,11 @@ enum launch_tag {
     TAG_DOMAIN,      /* string: the domain of its host name */
     TAG_NET_SEARCH,  /* string: domains of its resolv.conf, separated by spaces; ".": none */
     TAG_NET_OPTIONS, /* string: options of its resolv.conf, separated by spaces */
+    TAG_IO_WEIGHT,   /* u64, 10 to 1000: of its accesses to the disk of the state directory */
+    /* u64 rates[4] a second (bytes read, bytes written, reads, writes; 0: none), then the path of a
+     * disk below /dev, or "": that of the state directory; NUL */
+    TAG_IO,
+    TAG_NET_RATE, /* u64 bytes a second of its link, each way */
     TAG_MAX
 };
 
@@ -275,6 +281,12 @@ struct launch_tmpfs {
 enum { LAUNCH_VOLUME_READ_ONLY = 1 << 0, LAUNCH_VOLUME_MAKE_SOURCE = 1 << 1 };
 enum { LAUNCH_TMPFS_READ_ONLY = 1 << 0, LAUNCH_TMPFS_NO_EXEC = 1 << 1 };
 
+enum { LAUNCH_IO_RATES = 4, LAUNCH_IO_MAX = 9, LAUNCH_IO_PATH_MAX = 127 };
+struct launch_io {
+    const char *path;
+    uint64_t rates[LAUNCH_IO_RATES];
+};
+
 struct launch_rlimit {
     uint64_t resource, soft, hard;
 };
@@ -304,6 +316,9 @@ struct launch_request {
     int64_t memory, pids, cpu, shm, disk;         /* -1 = not given */
     int64_t swap, reservation, shares, oom_score; /* 0 = not given */
     const char *cpus, *mems;                      /* NULL = not given */
+    int64_t io_weight, net_rate;                  /* 0 = not given */
+    struct launch_io io[LAUNCH_IO_MAX];
+    size_t io_count;
     const char *sysctls[SYSCTLS_MAX];
     size_t sysctl_count;
     const char *root_dir;
@@ -370,6 +385,7 @@ void launch_put_string(struct buf *b, enum launch_tag tag, const char *text);
 void launch_put_number(struct buf *b, enum launch_tag tag, uint64_t value);
 void launch_put_volume(struct buf *b, const struct launch_volume *v);
 void launch_put_tmpfs(struct buf *b, const struct launch_tmpfs *t);
+void launch_put_io(struct buf *b, const struct launch_io *io);
 void launch_put_rlimit(struct buf *b, const struct launch_rlimit *r);
 void launch_put_host(struct buf *b, const struct launch_host *h);
 void launch_put_net(struct buf *b, const struct launch_net *n);

@@ -202,6 +202,12 @@ static int do_stats(struct launcher *l, const struct launch_request *q, struct s
     return launcher_stats(l, q->id, &a->reply, err);
 }
 
+static int do_written(struct launcher *l, const struct launch_request *q, struct serve_answer *a,
+                      struct err *err)
+{
+    return launcher_written(l, q->id, &a->reply.disk.used, err);
+}
+
 static int do_list(struct launcher *l, const struct launch_request *q, struct serve_answer *a,
                    struct err *err)
 {
@@ -447,6 +453,7 @@ static int (*const verbs[LAUNCH_VERB_MAX])(struct launcher *, const struct launc
     [LAUNCH_THAW] = do_freeze,
     [LAUNCH_STATS] = do_stats,
     [LAUNCH_LIMITS] = do_limits,
+    [LAUNCH_WRITTEN] = do_written,
     [LAUNCH_PROCESSES] = do_processes,
     [LAUNCH_REATTACH] = do_reattach,
     [LAUNCH_LIST] = do_list,

@@ -160,6 +160,15 @@ static void link_put_get(struct nlreq *q, const char *name)
     nl_put_string(q, IFLA_IFNAME, name);
 }
 
+int link_index(int sock, const char *name, int *ret, struct err *err)
+{
+    auto_nlreq struct nlreq q;
+
+    nlreq_init(&q);
+    link_put_get(&q, name);
+    return nlreq_send(&q, sock, on_link_index, ret, NULL, err);
+}
+
 /* ---- the two ends ---- */
 
 static int link_make_both(int sock, int ns_fd, const struct link_config *c, int *ret_index,

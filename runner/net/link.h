@@ -62,5 +62,8 @@ int link_down_all(int sock, struct err *err);
  * it, whatever rules exist. (For IPv4 it never does.) */
 int link_ignore_ra(const char *name, struct err *err);
 
+/* The index of an interface. -ENODEV. */
+int link_index(int sock, const char *name, int *ret, struct err *err);
+
 /* Sets the MTU of an existing interface. */
 int link_set_mtu(int sock, const char *name, uint32_t mtu, struct err *err);

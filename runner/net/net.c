@@ -28,6 +28,7 @@
 #include "net/netlink.h"
 #include "net/nft.h"
 #include "net/pool.h"
+#include "net/rate.h"
 #include "net/resolv.h"
 #include "net/ruleset.h"
 #include "net/watch.h"
@@ -452,6 +453,20 @@ int net_add(struct net *n, struct net_setup *setup, int ns_fd, struct err *err)
     n->alive++;
     restore_unwatched(n);
     return 0;
+}
+
+int net_limit(struct net *n, const struct net_setup *setup, int ns_fd, uint64_t rate,
+              struct err *err)
+{
+    auto_close int inside = inside_socket(ns_fd, NETLINK_ROUTE, err);
+    int index = 0, r;
+
+    if (inside < 0)
+        return inside;
+    r = rate_set(n->route, setup->ifindex, rate, setup->mtu, err);
+    if (r == 0)
+        r = link_index(inside, NET_INSIDE, &index, err);
+    return r < 0 ? r : rate_set(inside, index, rate, setup->mtu, err);
 }
 
 int net_remove(struct net *n, const struct net_setup *setup, struct err *err)

@@ -55,6 +55,11 @@ int net_prepare(struct net *n, struct net_setup *setup, struct err *err);
  * process is in the wrong namespace and must exit. */
 int net_add(struct net *n, struct net_setup *setup, int ns_fd, struct err *err);
 
+/* Limits what the link carries each way, in bytes a second; before a process inside can send.
+ * -EOPNOTSUPP: the kernel cannot; -ENOTRECOVERABLE as net_add. */
+int net_limit(struct net *n, const struct net_setup *setup, int ns_fd, uint64_t rate,
+              struct err *err);
+
 /* Moves a running sandbox to the named networks of `want`, and gives or takes the internet: in one
  * step for its packets. want: a copy of setup with another group, more, internet. Only its rules
  * change; link and addresses stay. setup becomes want, or is unchanged on failure. */

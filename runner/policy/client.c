@@ -112,6 +112,17 @@ static const struct jfield limit_fields[] = {
     {0},
 };
 
+#define BOUND(key, member, most) {.name = (key), .decode = j_int64, .off = offsetof(struct member_bounds, member), .min = 0, .max = (most)}
+static const struct jfield bound_fields[] = {
+    BOUND("sandboxes",  sandboxes,   1000000),
+    BOUND("diskBytes",  disk_bytes,  LIMIT_BYTES_MAX),
+    BOUND("imageBytes", image_bytes, LIMIT_BYTES_MAX),
+    BOUND("ports",      ports,       1000000),
+    BOUND("volumes",    volumes,     1000000),
+    BOUND("networks",   networks,    1000000),
+    {0},
+};
+
 static const struct jfield client_fields[] = {
     {.name = "description",          .decode = j_ignore},
     {.name = "policies",             .decode = j_strings,  .off = MINE(policies), .max = CLIENT_POLICY_LIST_MAX, .required = true},
@@ -125,6 +136,8 @@ static const struct jfield client_fields[] = {
     {.name = "hostRootfs",           .decode = j_bool,     .off = MINE(host_rootfs)},
     {.name = "namedVolumes",         .decode = j_bool,     .off = MINE(named_volumes)},
     {.name = "limits",               .decode = j_object,   .off = MINE(most), .fields = limit_fields},
+    {.name = "perMember",            .decode = j_object,   .off = MINE(per_member), .fields = bound_fields},
+    {.name = "allMembers",           .decode = j_object,   .off = MINE(all_members), .fields = bound_fields},
     {.name = "publish",              .decode = j_publish_rules, .off = MINE(publish)},
     {.name = "ulimits",              .decode = j_bool,     .off = MINE(ulimits), .required = true},
     {.name = "loadImages",           .decode = j_bool,     .off = MINE(load_images)},
@@ -133,6 +146,15 @@ static const struct jfield client_fields[] = {
     {0},
 };
 /* clang-format on */
+
+struct member_bounds member_bounds_unset(void)
+{
+    struct member_bounds b = {0};
+
+    for (const struct jfield *f = bound_fields; f->name != NULL; f++)
+        *(int64_t *)(void *)((char *)&b + f->off) = LIMIT_UNSET;
+    return b;
+}
 
 int client_policy_parse(const char *text, size_t len, const char *where, struct client_policy **ret,
                         struct err *err)
@@ -145,6 +167,7 @@ int client_policy_parse(const char *text, size_t len, const char *where, struct 
     if (p == NULL)
         return err_errno(err, -ENOMEM, "%s", where);
     p->most = limits_unset();
+    p->per_member = p->all_members = member_bounds_unset();
     r = json_parse(text, len, CLIENT_POLICY_TEXT_MAX, &root, err);
     if (r == 0)
         r = json_decode(root, client_fields, p, err);

@@ -21,6 +21,11 @@ enum {
     CLIENT_POLICY_LIST_MAX = 64,        /* entries of one list */
 };
 
+/* What one member, or all members of the group together, may have. LIMIT_UNSET: not bounded. */
+struct member_bounds {
+    int64_t sandboxes, disk_bytes, image_bytes, ports, volumes, networks;
+};
+
 struct client_policy {
     char **policies;           /* owned, NULL-terminated: names */
     char **bind_prefixes;      /* owned; absolute host directories, including everything below */
@@ -32,12 +37,16 @@ struct client_policy {
     struct net_access most_access; /* upper bound of allowed networks and host ports */
     bool named_volumes;            /* may use the named volumes they have created */
     bool share_network;            /* may join networks of other sandboxes, and named networks */
-    struct limits most;            /* upper bounds of limits; LIMIT_UNSET = none */
-    bool ulimits;                  /* may set them */
-    bool restart;                  /* may request a restart policy other than "no" */
-    bool load_images;              /* may load images into the store and name them */
-    bool remove_images;            /* may remove images and their names */
+    struct limits most; /* upper bounds of limits, also where none is asked; LIMIT_UNSET = none */
+    struct member_bounds per_member, all_members;
+    bool ulimits;       /* may set them */
+    bool restart;       /* may request a restart policy other than "no" */
+    bool load_images;   /* may load images into the store and name them */
+    bool remove_images; /* may remove images and their names */
 };
+
+/* A struct member_bounds with every member LIMIT_UNSET. */
+struct member_bounds member_bounds_unset(void);
 
 /* As policy_parse. */
 int client_policy_parse(const char *text, size_t len, const char *where, struct client_policy **ret,

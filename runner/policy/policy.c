@@ -370,3 +370,29 @@ struct limits limits_merge(const struct limits *base, const struct limits *over)
     }
     return l;
 }
+
+struct limits limits_effective(const struct limits *policy, const struct limits *asked,
+                               const struct limits *most)
+{
+    struct limits l = limits_merge(policy, asked);
+
+    for (const struct jfield *f = limit_fields; most != NULL && f->name != NULL; f++) {
+        int64_t n = *(const int64_t *)(const void *)((const char *)most + f->off);
+        int64_t *at = (int64_t *)(void *)((char *)&l + f->off);
+
+        if (f->off != offsetof(struct limits, disk_bytes) && n != LIMIT_UNSET &&
+            (*at == LIMIT_UNSET || *at > n))
+            *at = n;
+    }
+    return l;
+}
+
+int64_t limits_disk_size(const struct limits *policy, const struct limits *asked,
+                         const struct limits *most)
+{
+    const int64_t bytes = asked->disk_bytes != LIMIT_UNSET ? asked->disk_bytes : policy->disk_bytes;
+
+    if (most == NULL || most->disk_bytes == LIMIT_UNSET)
+        return bytes;
+    return bytes == LIMIT_UNSET || bytes > most->disk_bytes ? most->disk_bytes : bytes;
+}

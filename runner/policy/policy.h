@@ -83,6 +83,16 @@ struct policy {
 struct limits limits_unset(void);
 /* Members that are set in `over` replace those of `base`. */
 struct limits limits_merge(const struct limits *base, const struct limits *over);
+/*
+ * The limits that are in force: what is asked, or else the policy's default, and never more than
+ * `most` has (NULL: no bound). An unset member of the result is no limit. The size of a disk is
+ * decided once, when it is made, so `most` does not bound it here: limits_disk_size does.
+ */
+struct limits limits_effective(const struct limits *policy, const struct limits *asked,
+                               const struct limits *most);
+/* The size of the disk of a sandbox that is made now, likewise; LIMIT_UNSET: it has none. */
+int64_t limits_disk_size(const struct limits *policy, const struct limits *asked,
+                         const struct limits *most);
 
 /*
  * Parses and validates a policy. `where` names the file in messages ("policies/x.json: limits.pids:

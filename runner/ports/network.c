@@ -23,6 +23,12 @@ static int ops_add(void *data, struct net_setup *setup, int ns_fd, struct err *e
     return net_add(data, setup, ns_fd, err);
 }
 
+static int ops_limit(void *data, const struct net_setup *setup, int ns_fd, uint64_t rate,
+                     struct err *err)
+{
+    return net_limit(data, setup, ns_fd, rate, err);
+}
+
 static int ops_change(void *data, struct net_setup *setup, const struct net_setup *want,
                       struct err *err)
 {
@@ -188,6 +194,7 @@ int network_open(struct network *n, const struct net_config *config, const char 
     n->ops = (struct launch_net_ops){.data = n->net,
                                      .prepare = ops_prepare,
                                      .add = ops_add,
+                                     .limit = ops_limit,
                                      .change = ops_change,
                                      .lan = ops_lan,
                                      .remove = ops_forget,

@@ -16,6 +16,7 @@
 #include "net/pool.h"
 #include "policy/net-lan.h"
 #include "sandbox/events.h"
+#include "sandbox/member-usage.h"
 #include "sandbox/rights.h"
 #include "sandbox/sandbox-internal.h"
 #include "sandbox/services.h"
@@ -365,7 +366,14 @@ static int check_room(const struct networks *n, const struct caller *who, struct
         own += e->record.creator == (int64_t)who->uid;
     if (who->limited && own >= limits->networks_per_user)
         return err_set(err, -EUSERS, "limit maxNetworksPerUser: you have %u networks already", own);
-    return 0;
+    return member_check(n->sup, who, &(struct member_usage){.networks = 1}, err);
+}
+
+void networks_usage(const struct supervisor *sup, const struct member_scope *scope,
+                    struct member_usage *add)
+{
+    for (const struct network_entry *e = sup->networks->first; e != NULL; e = e->next)
+        add->networks += member_counts(sup, scope, e->record.creator);
 }
 
 /* False while sandboxes name the network: it would become its maker's, with them in it. A container

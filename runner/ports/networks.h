@@ -17,6 +17,8 @@
 #include "sandbox/caller.h"
 
 struct err;
+struct member_scope;
+struct member_usage;
 struct network_entry;
 struct networks;
 struct sandbox;
@@ -52,6 +54,9 @@ struct network_entry *network_find(struct supervisor *sup, const char *name);
 /* As network_find, for a client: NULL also for a network that it may not see. */
 struct network_entry *network_find_for(struct supervisor *sup, const struct caller *who,
                                        const char *name);
+/* For the part's row: adds the members' networks. */
+void networks_usage(const struct supervisor *sup, const struct member_scope *scope,
+                    struct member_usage *add);
 struct network_entry *network_first(struct supervisor *sup);
 struct network_entry *network_next(struct network_entry *n);
 

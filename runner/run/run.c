@@ -435,7 +435,7 @@ static int run_start_sandbox(struct run *r)
         code = run_make_id(r->id);
         if (code < 0)
             return err_errno(r->err, code, "make an id");
-        code = sandbox_request(&request, r->id, r->spec, policy, layers, root_fd, NULL,
+        code = sandbox_request(&request, r->id, r->spec, policy, NULL, layers, root_fd, NULL,
                                LAUNCH_ATTACHED, r->err);
         /* The same checks as behind the daemon's socket: what is refused there is refused here. */
         if (code == 0)

@@ -51,6 +51,8 @@ const char *const event_types[] = {
     "image_untag",
     "image_remove",
     "network_limit",
+    "disk_hold",
+    "disk_go_on",
     "network_closed",
     "network_open",
     "volume_create",

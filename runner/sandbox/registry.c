@@ -13,6 +13,7 @@
 #include "base/clock.h"
 #include "base/err.h"
 #include "sandbox/exec.h"
+#include "sandbox/member-usage.h"
 #include "sandbox/orphans.h"
 #include "sandbox/pidfd-wait.h"
 #include "sandbox/policies.h"
@@ -193,15 +194,20 @@ static unsigned sandbox_count_of(const struct supervisor *sup, uid_t uid)
     return n;
 }
 
-static int creation_check(struct supervisor *sup, const struct spec *spec,
-                          const struct caller *creator, bool start, struct err *err)
+static int creation_check(struct supervisor *sup, struct spec *spec, const struct caller *creator,
+                          bool start, struct err *err)
 {
+    int r;
+
     if (sup->count >= sup->limits.sandboxes)
         return err_set(err, -EAGAIN, "limit maxSandboxes: there are %u sandboxes already",
                        sup->count);
     if (creator->limited && sandbox_count_of(sup, creator->uid) >= sup->limits.sandboxes_per_user)
         return err_set(err, -EUSERS, "limit maxSandboxesPerUser: you have %u sandboxes already",
                        sup->limits.sandboxes_per_user);
+    r = member_check_spec(sup, creator, spec, err);
+    if (r < 0)
+        return r;
     if (spec->name != NULL && sandbox_name_taken(sup, creator, spec->name, NULL))
         return err_set(err, -EEXIST, "name: '%s' is taken", spec->name);
     if (policies_find(sup->policies, spec->policy) == NULL)

@@ -1,6 +1,8 @@
 /* Accessors of a sandbox for other rooms. */
+#include "policy/client.h"
 #include "policy/policy.h"
 #include "sandbox/exec.h"
+#include "sandbox/rights.h"
 #include "sandbox/sandbox-internal.h"
 #include "sandbox/sandbox.h"
 #include "sandbox/shared.h"
@@ -72,8 +74,16 @@ void sandbox_get_info(const struct sandbox *s, struct sandbox_info *ret)
         .pid = s->run.main != NULL ? exec_pid(s->run.main) : 0,
         .restarts = s->restart.count,
         .error = s->error,
+        .disk_held = s->disk_hold.held,
         .net = s->channel != NULL && s->net.place.sandbox4.family != 0 ? &s->net.place : NULL,
         .net_closed = s->channel != NULL && s->net.closed[0] != '\0' ? s->net.closed : NULL};
+}
+
+const struct limits *sandbox_most(const struct sandbox *s)
+{
+    const struct client_policy *clients = s->sup->clients;
+
+    return clients != NULL && sandbox_maker(s).limited ? &clients->most : NULL;
 }
 
 struct limits sandbox_limits(const struct sandbox *s)
@@ -83,5 +93,5 @@ struct limits sandbox_limits(const struct sandbox *s)
 
     if (p == NULL)
         return none;
-    return limits_merge(&p->limits, &s->spec->limits);
+    return limits_effective(&p->limits, &s->spec->limits, sandbox_most(s));
 }

@@ -43,6 +43,15 @@ struct sandbox_freeze {
     unsigned readers; /* number of readers of its files that keep it frozen */
 };
 
+/* What the watch of the host's disk knows of it (disk-watch.c). */
+struct sandbox_disk_hold {
+    uint64_t base; /* bytes written when it was first looked at */
+    bool sampled;  /* base is valid */
+    bool asking;   /* the launcher is being asked, or the sandbox is being frozen or thawed */
+    bool held;     /* frozen by the watch */
+    bool counted;  /* the watch is one of freeze_ref's readers */
+};
+
 /* Findings of a reattach, from the start of the supervisor to LIST_END. */
 struct sandbox_adoption {
     unsigned tries;
@@ -182,6 +191,7 @@ struct sandbox {
     struct sandbox_restart restart;
     struct sandbox_end end;
     struct sandbox_freeze freeze_ref;
+    struct sandbox_disk_hold disk_hold;
     struct sandbox_net net;
     struct sandbox_execs execs;
     struct sandbox_waiters waiters;

@@ -70,7 +70,8 @@ static int limits_change_send(struct limits_change *c, const struct spec *change
 
     if (policy == NULL)
         return err_set(err, -ENOENT, "policy: \"%s\": there is none of this name", changed->policy);
-    r = sandbox_limits_request(&b, c->s->id, changed, &policy->policy->limits, err);
+    r = sandbox_limits_request(&b, c->s->id, changed, &policy->policy->limits, sandbox_most(c->s),
+                               err);
     return r < 0 ? r : launcher_client_send(c->s->sup->launcher, &b, on_limits_reply, c, err);
 }
 

@@ -121,3 +121,11 @@ int sandbox_parts_complete_spec(struct supervisor *sup, struct spec *spec, struc
             r = p->complete_spec(spec, err);
     return r;
 }
+
+void sandbox_parts_usage(const struct supervisor *sup, const struct member_scope *scope,
+                         struct member_usage *add)
+{
+    for (const struct sandbox_part *p = parts_of(sup); p->name != NULL; p++)
+        if (p->usage != NULL)
+            p->usage(sup, scope, add);
+}

@@ -13,6 +13,8 @@ struct err;
 struct exec;
 struct sandbox;
 struct caller;
+struct member_scope;
+struct member_usage;
 struct spec;
 struct supervisor;
 
@@ -60,6 +62,9 @@ struct sandbox_part {
     part_told *told[PART_NEWS_MAX];
     /* Called when the main process runs. adopted: an earlier supervisor has started it. */
     void (*main_runs)(struct sandbox *s, struct exec *main, bool adopted);
+    /* Adds what members have of this part's objects (member-usage.h). */
+    void (*usage)(const struct supervisor *sup, const struct member_scope *scope,
+                  struct member_usage *add);
     /* Variables ("NAME=value") for every process, NULL-terminated; or NULL. */
     const char *const *(*env)(const struct sandbox *s);
 };
@@ -90,3 +95,5 @@ size_t sandbox_parts_env(const struct sandbox *s, const char **ret);
 int sandbox_parts_check_spec(struct supervisor *sup, struct spec *spec,
                              const struct caller *creator, struct err *err);
 int sandbox_parts_complete_spec(struct supervisor *sup, struct spec *spec, struct err *err);
+void sandbox_parts_usage(const struct supervisor *sup, const struct member_scope *scope,
+                         struct member_usage *add);

@@ -65,10 +65,27 @@ static void put_limits(struct buf *b, const struct limits *l)
     }
 }
 
-/* memory: the limit with the policy's. Swap and reservation must fit it. */
-static int put_resources(struct buf *b, const struct resources *r, int64_t memory, struct err *err)
+static int64_t at_most(int64_t n, int64_t most)
 {
-    int code = resources_check(r, memory, err);
+    return n != LIMIT_UNSET && most != LIMIT_UNSET && n > most ? most : n;
+}
+
+/*
+ * memory: the limit in force. Swap and reservation must fit it. most: as for sandbox_request; it
+ * bounds memory and swap together, and may have become less than what was asked.
+ */
+static int put_resources(struct buf *b, const struct resources *asked, int64_t memory,
+                         const struct limits *most, struct err *err)
+{
+    struct resources own = *asked; /* borrows its lists */
+    const struct resources *r = &own;
+    int code;
+
+    if (most != NULL) {
+        own.swap_bytes = at_most(own.swap_bytes, most->memory_bytes);
+        own.reservation_bytes = at_most(own.reservation_bytes, most->memory_bytes);
+    }
+    code = resources_check(r, memory, err);
 
     if (code < 0)
         return code;
@@ -80,6 +97,37 @@ static int put_resources(struct buf *b, const struct resources *r, int64_t memor
     if (r->mems != NULL)
         launch_put_string(b, TAG_CPUSET_MEMS, r->mems);
     return 0;
+}
+
+static uint64_t rate_or_none(int64_t rate)
+{
+    return rate != LIMIT_UNSET ? (uint64_t)rate : 0;
+}
+
+_Static_assert((int)LAUNCH_IO_RATES == (int)IO_KIND_MAX && (int)LAUNCH_IO_MAX > (int)IO_DEVICES_MAX,
+               "rates of disks");
+
+/* The disk of the state directory has a record in each change of limits, which may take a rate
+ * away; `all` says so. */
+static void put_io(struct buf *b, const struct resources *r, bool all)
+{
+    struct launch_io own = {.path = ""};
+    bool any = all;
+
+    put_limit(b, TAG_IO_WEIGHT, r->io_weight);
+    for (size_t i = 0; i < IO_KIND_MAX; i++) {
+        own.rates[i] = rate_or_none(r->io_rates[i]);
+        any |= own.rates[i] != 0;
+    }
+    if (any)
+        launch_put_io(b, &own);
+    for (size_t i = 0; i < r->io_device_count; i++) {
+        struct launch_io io = {.path = r->io_devices[i].path};
+
+        for (size_t k = 0; k < IO_KIND_MAX; k++)
+            io.rates[k] = rate_or_none(r->io_devices[i].rates[k]);
+        launch_put_io(b, &io);
+    }
 }
 
 static void put_rlimits(struct buf *b, const struct rlimit_value *list, size_t count)
@@ -482,9 +530,9 @@ static void put_tmpfs(struct buf *b, const struct tmpfs *t)
 }
 
 int sandbox_limits_request(struct buf *b, const char *id, const struct spec *spec,
-                           const struct limits *policy, struct err *err)
+                           const struct limits *policy, const struct limits *most, struct err *err)
 {
-    const struct limits limits = limits_merge(policy, &spec->limits);
+    const struct limits limits = limits_effective(policy, &spec->limits, most);
     int r;
 
     launch_begin(b, LAUNCH_LIMITS);
@@ -492,19 +540,21 @@ int sandbox_limits_request(struct buf *b, const char *id, const struct spec *spe
     put_limit(b, TAG_MEMORY, limits.memory_bytes);
     put_limit(b, TAG_PIDS, limits.pids);
     put_limit(b, TAG_CPU, limits.cpu_millis);
-    r = put_resources(b, &spec->resources, limits.memory_bytes, err);
+    r = put_resources(b, &spec->resources, limits.memory_bytes, most, err);
     if (r < 0)
         return r;
+    put_io(b, &spec->resources, true);
     r = launch_end(b);
     return r < 0 ? err_errno(err, r, "change limits") : 0;
 }
 
 int sandbox_request(struct buf *b, const char *id, const struct spec *spec,
-                    const struct ready_policy *ready, const char *const *layers, int root_fd,
-                    const struct network_join *join, unsigned long flags, struct err *err)
+                    const struct ready_policy *ready, const struct limits *most,
+                    const char *const *layers, int root_fd, const struct network_join *join,
+                    unsigned long flags, struct err *err)
 {
     const struct policy *policy = ready->policy;
-    struct limits limits = limits_merge(&policy->limits, &spec->limits);
+    struct limits limits = limits_effective(&policy->limits, &spec->limits, most);
     int r;
 
     launch_begin(b, LAUNCH_START);
@@ -532,9 +582,11 @@ int sandbox_request(struct buf *b, const char *id, const struct spec *spec,
     launch_put_number(b, TAG_FLAGS, flags);
     launch_put_number(b, TAG_CAPABILITIES, policy->capabilities & ~spec->cap_drop);
     put_limits(b, &limits);
-    r = put_resources(b, &spec->resources, limits.memory_bytes, err);
+    r = put_resources(b, &spec->resources, limits.memory_bytes, most, err);
     if (r < 0)
         return r;
+    put_io(b, &spec->resources, false);
+    put_limit(b, TAG_NET_RATE, spec->resources.net_rate);
     put_limit(b, TAG_OOM_SCORE, spec->resources.oom_score);
     put_merged_rlimits(b, spec, policy);
     r = put_sysctls(b, spec, join != NULL, err);

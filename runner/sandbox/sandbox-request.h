@@ -22,17 +22,22 @@ struct network_join {
     const char *id, *owner, *hostname;
 };
 
-/* LAUNCH_LIMITS: the limits of a changed spec over the policy's. -EINVAL: they contradict. */
+/*
+ * LAUNCH_LIMITS: the limits of a changed spec over the policy's, none above `most` (NULL: no
+ * bound). -EINVAL: they contradict.
+ */
 int sandbox_limits_request(struct buf *b, const char *id, const struct spec *spec,
-                           const struct limits *policy, struct err *err);
+                           const struct limits *policy, const struct limits *most, struct err *err);
 /*
  * Appends the launcher's request for a new sandbox, from the spec and the policy. layers: names
  * under layers/, top first, NULL-terminated. The spec's limits replace the policy's. Begins and
- * ends *b. join: the sandbox whose network is shared, or NULL.
+ * ends *b. most: bounds of all limits, also of those that neither sets; or NULL. join: the sandbox
+ * whose network is shared, or NULL.
  */
 int sandbox_request(struct buf *b, const char *id, const struct spec *spec,
-                    const struct ready_policy *policy, const char *const *layers, int root_fd,
-                    const struct network_join *join, unsigned long flags, struct err *err);
+                    const struct ready_policy *policy, const struct limits *most,
+                    const char *const *layers, int root_fd, const struct network_join *join,
+                    unsigned long flags, struct err *err);
 
 /*
  * As spec_net_names, with the short id where Docker's clients find the sandbox by it. -E2BIG: more

@@ -315,7 +315,7 @@ static int sandbox_send_start(struct sandbox *s, const struct ready_policy *poli
                         spec_is_docker(s->spec), layers);
     r = sandbox_find_join(s, &join, err);
     if (r == 0)
-        r = sandbox_request(&b, s->id, s->spec, policy, layers, FD_NONE,
+        r = sandbox_request(&b, s->id, s->spec, policy, sandbox_most(s), layers, FD_NONE,
                             join.id != NULL ? &join : NULL, LAUNCH_KEEP, err);
     if (r == 0)
         r = launcher_client_send_for(s->sup->launcher, &b, s->start.client_fd, on_start_reply, s,

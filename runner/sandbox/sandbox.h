@@ -149,8 +149,14 @@ struct sandbox_info {
     unsigned restarts;
     const char *error;           /* the error of the last start, or "" */
     const struct net_place *net; /* NULL: no addresses, or it does not run */
+    bool disk_held;              /* frozen while the host's disk is nearly full (disk-watch.h) */
     const char *net_closed;      /* reason why its link is down; NULL: the link is up */
 };
 void sandbox_get_info(const struct sandbox *s, struct sandbox_info *ret);
-/* Returns its limits: the policy's, overridden by its spec's. */
+/*
+ * Returns the limits that are in force at its next start, and in inspect: what its spec asks, else
+ * the policy's, and for a sandbox of a member of the group never more than the client policy has.
+ */
 struct limits sandbox_limits(const struct sandbox *s);
+/* The client policy's bounds of its limits; NULL: its maker has none. Borrowed. */
+const struct limits *sandbox_most(const struct sandbox *s);

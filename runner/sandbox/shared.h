@@ -9,6 +9,8 @@
 #include "sandbox/policies.h"
 #include "sandbox/services.h"
 
+struct client_policy;
+struct disk_watch;
 struct net_failsafe;
 struct err;
 struct orphan;
@@ -35,7 +37,10 @@ struct supervisor {
     struct events *events;
     struct store *store;
     struct log_watch *log_watch;
-    struct conn_limit *over;     /* owned; NULL until a sandbox has a network */
+    struct conn_limit *over;       /* owned; NULL until a sandbox has a network */
+    struct disk_watch *disk_watch; /* owned */
+    /* Size limit of the named volume; 0: none. NULL: unknown. */
+    uint64_t (*volume_bytes_of)(struct supervisor *sup, const char *name);
     struct net_failsafe *closed; /* owned; NULL until a sandbox has a network */
     struct gateway *gateway;
     struct images *images;
@@ -47,6 +52,7 @@ struct supervisor {
     const struct publish_taker *taker;   /* serves clients of ports; borrowed, or NULL */
     const struct sandbox_part *parts;    /* borrowed; NULL = none */
     struct ready_policy *policies;
+    const struct client_policy *clients; /* borrowed; NULL: the daemon has no members */
     struct supervisor_limits limits;
     struct sandbox *sandboxes, **sandboxes_end; /* in the order of creation */
     struct sandbox *by_id[SANDBOX_BUCKETS], *by_name[SANDBOX_BUCKETS];

@@ -151,7 +151,7 @@ static int check_limits(const struct client_policy *p, const struct spec *s, str
  * the sandboxes of others. */
 static int check_resources(const struct client_policy *p, const struct spec *s, struct err *err)
 {
-    enum { SHARES_DEFAULT = 1024 };
+    enum { SHARES_DEFAULT = 1024, IO_WEIGHT_DEFAULT = 100 };
     const struct resources *r = &s->resources;
 
     if (r->swap_bytes != LIMIT_UNSET && p->most.memory_bytes != LIMIT_UNSET &&
@@ -166,7 +166,19 @@ static int check_resources(const struct client_policy *p, const struct spec *s, 
             "limits.cpuShares: more than %d, which all others have, is the owner's to ask "
             "for",
             SHARES_DEFAULT);
+    if (r->io_weight > IO_WEIGHT_DEFAULT)
+        return err_set(
+            err, -EPERM,
+            "limits.ioWeight: more than %d, which all others have, is the owner's to ask for",
+            IO_WEIGHT_DEFAULT);
     return 0;
+}
+
+int client_check_limits(const struct client_policy *p, const struct spec *s, struct err *err)
+{
+    int r = check_limits(p, s, err);
+
+    return r < 0 ? r : check_resources(p, s, err);
 }
 
 static int check_ports(const struct client_policy *p, const struct spec *s, struct err *err)
@@ -190,9 +202,8 @@ static int check_ports(const struct client_policy *p, const struct spec *s, stru
 int client_check_spec(const struct client_policy *p, const struct spec *s, struct err *err)
 {
     static int (*const checks[])(const struct client_policy *p, const struct spec *s,
-                                 struct err *err) = {check_policy,   check_network, check_access,
-                                                     check_paths,    check_ports,   check_limits,
-                                                     check_resources};
+                                 struct err *err) = {
+        check_policy, check_network, check_access, check_paths, check_ports, client_check_limits};
     int r = 0;
 
     for (size_t i = 0; r == 0 && i < sizeof(checks) / sizeof(checks[0]); i++)

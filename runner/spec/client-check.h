@@ -12,3 +12,5 @@ struct spec;
  * checked. Paths are compared as text; the launcher follows no symbolic links in them.
  */
 int client_check_spec(const struct client_policy *p, const struct spec *s, struct err *err);
+/* The part of it that is about limits, swap and weights. */
+int client_check_limits(const struct client_policy *p, const struct spec *s, struct err *err);

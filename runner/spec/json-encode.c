@@ -73,6 +73,46 @@ static json_t *encode_pairs(char *const *list)
     return object;
 }
 
+/* Takes the element. If it is NULL, the array is freed and set to NULL. */
+static void append_element(json_t **array, json_t *element)
+{
+    if (*array == NULL || json_array_append_new(*array, element) < 0) {
+        if (*array == NULL)
+            json_decref(element);
+        json_decref(*array);
+        *array = NULL;
+    }
+}
+
+static json_t *encode_io_devices(const struct resources *r)
+{
+    json_t *array = json_array();
+
+    for (size_t i = 0; i < r->io_device_count; i++)
+        for (size_t k = 0; k < IO_KIND_MAX; k++)
+            if (r->io_devices[i].rates[k] != LIMIT_UNSET)
+                append_element(&array,
+                               json_sprintf("%s:%s=%" JSON_INTEGER_FORMAT, r->io_devices[i].path,
+                                            spec_io_kind_name((enum io_kind)k),
+                                            (json_int_t)r->io_devices[i].rates[k]));
+    return array;
+}
+
+static void put_io(struct out *o, const struct resources *r)
+{
+    static const char *const keys[IO_KIND_MAX] = {[IO_READ_BPS] = "ioReadBps",
+                                                  [IO_WRITE_BPS] = "ioWriteBps",
+                                                  [IO_READ_IOPS] = "ioReadIops",
+                                                  [IO_WRITE_IOPS] = "ioWriteIops"};
+
+    put_number(o, "ioWeight", r->io_weight);
+    for (size_t i = 0; i < IO_KIND_MAX; i++)
+        put_number(o, keys[i], r->io_rates[i]);
+    if (r->io_device_count > 0)
+        put_value(o, "ioDevices", encode_io_devices(r));
+    put_number(o, "networkRate", r->net_rate);
+}
+
 static json_t *encode_limits(const struct limits *l, const struct resources *r)
 {
     json_t *object = json_object();
@@ -91,6 +131,7 @@ static json_t *encode_limits(const struct limits *l, const struct resources *r)
     put_string(&o, "cpusetCpus", r->cpus);
     put_string(&o, "cpusetMems", r->mems);
     put_number(&o, "oomScoreAdj", r->oom_score);
+    put_io(&o, r);
     if (l->cpu_millis != LIMIT_UNSET && l->cpu_millis % 1000 == 0)
         put_value(&o, "cpus", json_integer(l->cpu_millis / 1000));
     else if (l->cpu_millis != LIMIT_UNSET)
@@ -166,17 +207,6 @@ static json_t *encode_port(const struct publish *p)
         return NULL;
     }
     return root;
-}
-
-/* Takes the element. If it is NULL, the array is freed and set to NULL. */
-static void append_element(json_t **array, json_t *element)
-{
-    if (*array == NULL || json_array_append_new(*array, element) < 0) {
-        if (*array == NULL)
-            json_decref(element);
-        json_decref(*array);
-        *array = NULL;
-    }
 }
 
 static void put_arrays(struct out *o, const struct spec *s)

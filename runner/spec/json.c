@@ -78,6 +78,12 @@ static const struct text_key {
     {"cpusetCpus", spec_set_cpuset_cpus, false},
     {"cpusetMems", spec_set_cpuset_mems, false},
     {"oomScoreAdj", spec_set_oom_score, true},
+    {"ioWeight", spec_set_io_weight, true},
+    {"ioReadBps", spec_set_io_read_bps, true},
+    {"ioWriteBps", spec_set_io_write_bps, true},
+    {"ioReadIops", spec_set_io_read_iops, true},
+    {"ioWriteIops", spec_set_io_write_iops, true},
+    {"networkRate", spec_set_net_rate, true},
 };
 
 static const struct text_key *text_key(const char *name)
@@ -595,7 +601,7 @@ static const struct list_key {
     {"groups", spec_add_group, true},           {"aliases", spec_add_net_alias, false},
     {"links", spec_add_net_link, false},        {"sysctls", spec_add_sysctl, false},
     {"share", spec_add_share, false},           {"dnsSearch", spec_add_dns_search, false},
-    {"dnsOptions", spec_add_dns_option, false},
+    {"dnsOptions", spec_add_dns_option, false}, {"ioDevices", spec_add_io_device, false},
 };
 
 static int d_list(json_t *value, const struct jfield *field, void *dst, const struct jpath *path,
@@ -884,6 +890,13 @@ static const struct jfield limit_fields[] = {
     {.name = "cpusetCpus",  .decode = d_text, .nullable = true},
     {.name = "cpusetMems",  .decode = d_text, .nullable = true},
     {.name = "oomScoreAdj", .decode = d_text, .nullable = true},
+    {.name = "ioWeight",    .decode = d_text, .nullable = true},
+    {.name = "ioReadBps",   .decode = d_text, .nullable = true},
+    {.name = "ioWriteBps",  .decode = d_text, .nullable = true},
+    {.name = "ioReadIops",  .decode = d_text, .nullable = true},
+    {.name = "ioWriteIops", .decode = d_text, .nullable = true},
+    {.name = "ioDevices",   .decode = d_list, .nullable = true},
+    {.name = "networkRate", .decode = d_text, .nullable = true},
     {0},
 };
 

@@ -454,6 +454,9 @@ int spec_validate_network(const struct spec *s, struct err *err)
                        "network \"container:%s\": has all of the other's network, and nothing "
                        "beside it",
                        s->net_container);
+    if (s->resources.net_rate != LIMIT_UNSET)
+        return err_set(err, -EINVAL,
+                       "limits.networkRate: a sandbox in the network of another has the other's");
     if (s->host_count > 0)
         return err_set(
             err, -EINVAL,

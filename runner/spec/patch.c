@@ -17,8 +17,10 @@ static const char *const keys[] = {"labels",     "share",         "restart",
                                    "autoRemove", "limits"};
 
 /* The others are a mount's or a file system's, which a sandbox has for its life. */
-static const char *const limit_keys[] = {"memory", "memorySwap", "memoryReservation", "cpus",
-                                         "pids",   "cpuShares",  "cpusetCpus",        "cpusetMems"};
+static const char *const limit_keys[] = {
+    "memory",     "memorySwap", "memoryReservation", "cpus",     "pids",
+    "cpuShares",  "cpusetCpus", "cpusetMems",        "ioWeight", "ioReadBps",
+    "ioWriteBps", "ioReadIops", "ioWriteIops"};
 
 static int check_limit_keys(const json_t *limits, struct err *err)
 {
@@ -38,7 +40,7 @@ static int check_limit_keys(const json_t *limits, struct err *err)
             return json_fail(
                 err, -EINVAL, &at,
                 "cannot be changed; memory, memorySwap, memoryReservation, cpus, pids, "
-                "cpuShares, cpusetCpus and cpusetMems can");
+                "cpuShares, cpusetCpus, cpusetMems, ioWeight and the rates of io can");
     }
     return 0;
 }

@@ -20,10 +20,16 @@ enum {
 
 struct resources resources_unset(void)
 {
-    return (struct resources){.swap_bytes = LIMIT_UNSET,
-                              .reservation_bytes = LIMIT_UNSET,
-                              .cpu_shares = LIMIT_UNSET,
-                              .oom_score = LIMIT_UNSET};
+    struct resources r = {.swap_bytes = LIMIT_UNSET,
+                          .reservation_bytes = LIMIT_UNSET,
+                          .cpu_shares = LIMIT_UNSET,
+                          .oom_score = LIMIT_UNSET,
+                          .io_weight = LIMIT_UNSET,
+                          .net_rate = LIMIT_UNSET};
+
+    for (size_t i = 0; i < IO_KIND_MAX; i++)
+        r.io_rates[i] = LIMIT_UNSET;
+    return r;
 }
 
 void resources_done(struct resources *r)

@@ -109,12 +109,32 @@ struct spec_net {
     struct spec_lan lan;
 };
 
+/* Rates of accesses to a disk, per second. */
+enum io_kind { IO_READ_BPS = 0, IO_WRITE_BPS, IO_READ_IOPS, IO_WRITE_IOPS, IO_KIND_MAX };
+enum {
+    IO_DEVICES_MAX = 8,
+    IO_PATH_MAX = 127, /* bytes of a path below /dev */
+    IO_TEXT_MAX = IO_PATH_MAX + 40,
+    IO_WEIGHT_MIN = 10,
+    IO_WEIGHT_MAX = 1000,
+};
+#define IO_RATE_MAX (INT64_C(1) << 50)
+struct io_device {
+    char path[IO_PATH_MAX + 1];
+    int64_t rates[IO_KIND_MAX]; /* LIMIT_UNSET = none */
+};
+
 /* What a sandbox asks of the host's resources beside its limits. LIMIT_UNSET, NULL = not asked. */
 struct resources {
     int64_t swap_bytes;                    /* memory and swap together; SPEC_SWAP_UNLIMITED */
     int64_t reservation_bytes, cpu_shares; /* wishes: the kernel's to follow */
     int64_t oom_score;                     /* 0 to 1000 */
     char *cpus, *mems;                     /* owned; lists such as "0-3,8" */
+    int64_t io_weight;                     /* of its accesses to the disk of the state directory */
+    int64_t io_rates[IO_KIND_MAX];         /* of that disk */
+    struct io_device io_devices[IO_DEVICES_MAX]; /* rates of disks that are named */
+    size_t io_device_count;
+    int64_t net_rate; /* bytes a second of its link, each way */
 };
 
 struct spec {
@@ -281,6 +301,18 @@ int spec_set_cpu_shares(struct spec *s, const char *text, struct err *err);  /* 
 int spec_set_cpuset_cpus(struct spec *s, const char *text, struct err *err); /* 0-3,8 */
 int spec_set_cpuset_mems(struct spec *s, const char *text, struct err *err);
 int spec_set_oom_score(struct spec *s, const char *text, struct err *err); /* 0 to 1000 */
+/* spec/io.c */
+int spec_set_io_weight(struct spec *s, const char *text, struct err *err);
+int spec_set_io_read_bps(struct spec *s, const char *text, struct err *err);
+int spec_set_io_write_bps(struct spec *s, const char *text, struct err *err);
+int spec_set_io_read_iops(struct spec *s, const char *text, struct err *err);
+int spec_set_io_write_iops(struct spec *s, const char *text, struct err *err);
+/* PATH:readBps=RATE, or writeBps, readIops, writeIops; the path lies below /dev. */
+int spec_add_io_device(struct spec *s, const char *text, struct err *err);
+/* PATH:RATE, as Docker's options say it. */
+int spec_add_device_rate(struct spec *s, enum io_kind kind, const char *text, struct err *err);
+const char *spec_io_kind_name(enum io_kind kind);
+int spec_set_net_rate(struct spec *s, const char *text, struct err *err); /* bytes a second */
 struct resources resources_unset(void);
 void resources_done(struct resources *r);
 /* -EINVAL: swap without a memory limit, or less than it. memory: with the policy's. */

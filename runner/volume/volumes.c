@@ -17,9 +17,11 @@
 #include "json/decode.h"
 #include "launch/request.h"
 #include "launch/volume.h"
+#include "policy/client.h"
 #include "policy/policy.h"
 #include "sandbox/events.h"
 #include "sandbox/launcher-client.h"
+#include "sandbox/member-usage.h"
 #include "sandbox/pidfd-wait.h"
 #include "sandbox/rights.h"
 #include "sandbox/sandbox-internal.h"
@@ -485,12 +487,60 @@ static int check_room(const struct volumes *v, const struct caller *creator, str
     return 0;
 }
 
+void volumes_usage(const struct supervisor *sup, const struct member_scope *scope,
+                   struct member_usage *add)
+{
+    for (const struct volume_entry *e = sup->volumes->first; e != NULL; e = e->next) {
+        if (!member_counts(sup, scope, e->record.creator))
+            continue;
+        add->volumes++;
+        add->disk_bytes += e->record.bytes;
+    }
+}
+
+static bool disks_are_bounded(const struct client_policy *c)
+{
+    return c->per_member.disk_bytes != LIMIT_UNSET || c->all_members.disk_bytes != LIMIT_UNSET;
+}
+
+/* The size of a member's volume that is made without one. 0 = no limit. */
+static uint64_t member_volume_size(const struct volumes *v)
+{
+    const struct client_policy *c = v->sup->clients;
+    uint64_t bytes = v->sup->limits.volume_bytes;
+
+    if (c != NULL && c->most.disk_bytes != LIMIT_UNSET &&
+        (bytes == 0 || bytes > (uint64_t)c->most.disk_bytes))
+        bytes = (uint64_t)c->most.disk_bytes;
+    return bytes;
+}
+
+static int member_check_volume(const struct volumes *v, const struct caller *creator,
+                               uint64_t bytes, struct err *err)
+{
+    const struct client_policy *c = v->sup->clients;
+
+    if (!creator->limited || c == NULL)
+        return 0;
+    if (c->most.disk_bytes != LIMIT_UNSET && bytes > (uint64_t)c->most.disk_bytes)
+        return err_set(err, -EPERM, "size: the client policy allows at most %" PRId64 " bytes",
+                       c->most.disk_bytes);
+    if (bytes == 0 && disks_are_bounded(c))
+        return err_set(err, -EPERM,
+                       "size: the client policy bounds the volumes of its members together, so "
+                       "this one needs a size");
+    return member_check(v->sup, creator, &(struct member_usage){.volumes = 1, .disk_bytes = bytes},
+                        err);
+}
+
 /* The size of the request, or of the configuration; 0 = no limit. */
 static int check_size(const struct volumes *v, const struct volume_params *params,
                       const struct caller *creator, uint64_t *ret, struct err *err)
 {
     const uint64_t usual = v->sup->limits.volume_bytes;
-    const uint64_t bytes = params->bytes != 0 ? params->bytes : usual;
+    const uint64_t bytes = params->bytes != 0 ? params->bytes
+                           : creator->limited ? member_volume_size(v)
+                                              : usual;
 
     if (bytes != 0 && (bytes < (uint64_t)LIMIT_DISK_MIN || bytes > (uint64_t)LIMIT_DISK_MAX))
         return err_set(err, -ERANGE, "%s: must be between %" PRId64 " and %" PRId64 " bytes",
@@ -500,7 +550,7 @@ static int check_size(const struct volumes *v, const struct volume_params *param
         return err_set(err, -EPERM, "size: more than the %" PRIu64 " bytes of limit volumeBytes",
                        usual);
     *ret = bytes;
-    return 0;
+    return member_check_volume(v, creator, bytes, err);
 }
 
 static int volume_make(struct supervisor *sup, const struct volume_params *params,

@@ -24,6 +24,8 @@
 #include "sandbox/caller.h"
 
 struct err;
+struct member_scope;
+struct member_usage;
 struct sandbox;
 struct spec;
 struct supervisor;
@@ -61,6 +63,9 @@ int volume_create(struct supervisor *sup, const struct volume_params *params,
  * loop.
  */
 struct volume_entry *volume_find(struct supervisor *sup, const char *name);
+/* For the part's row: adds the members' volumes and their sizes. */
+void volumes_usage(const struct supervisor *sup, const struct member_scope *scope,
+                   struct member_usage *add);
 struct volume_entry *volume_first(struct supervisor *sup);
 struct volume_entry *volume_next(struct volume_entry *v);
 

@@ -109,7 +109,7 @@ static void start(struct box *b)
     struct launch_request decoded;
 
     (void)snprintf(b->id, sizeof(b->id), "bench-%d-%u", (int)getpid(), host.next_sandbox++);
-    MUST(sandbox_request(&request, b->id, host.spec, host.policy, layers, host.root_fd, NULL,
+    MUST(sandbox_request(&request, b->id, host.spec, host.policy, NULL, layers, host.root_fd, NULL,
                          LAUNCH_ATTACHED, &err));
     MUST(launch_decode(request.data, request.len, &decoded, &err));
     MUST(launcher_start(host.launcher, &decoded, &b->result, &err));

@@ -303,8 +303,8 @@ struct discovery {
 static const struct discovery discoveries[] = {
     { "nothing", { {0} }, "", CG_MODE_NONE, { 0, 0, 0, 0, 0 } },
     { "v2", { L_V2 }, "cpuset cpu io memory hugetlb pids rdma misc\n", CG_MODE_V2,
-      { 2, 2, 2, 2, 2, 2 } },
-    { "v2 without memory", { L_V2 }, "cpuset cpu io pids\n", CG_MODE_V2, { 0, 2, 2, 2, 2, 2 } },
+      { 2, 2, 2, 2, 2, 2, 2 } },
+    { "v2 without memory", { L_V2 }, "cpuset cpu io pids\n", CG_MODE_V2, { 0, 2, 2, 2, 2, 2, 2 } },
     { "v2 whose names only resemble", { L_V2 }, "cpuset memory_x xpids\n", CG_MODE_V2,
       { 0, 0, 2, 0, 2, 2 } },
     { "v1, separate", { L_CPU, L_CPUACCT, L_MEMORY, L_PIDS, L_FREEZER }, "", CG_MODE_V1,
@@ -400,7 +400,8 @@ TEST(no_more_hierarchies_than_fit)
 
 TEST(controller_names)
 {
-    static const char *const names[] = {"memory", "cpu", "cpuacct", "pids", "freezer", "cpuset"};
+    static const char *const names[] = {"memory",  "cpu",    "cpuacct", "pids",
+                                        "freezer", "cpuset", "io"};
 
     for (int i = 0; i < CG_CONTROLLER_MAX; i++)
         CHECK_STR(cgroup_controller_name((enum cgroup_controller)i), names[i]);

@@ -41,6 +41,7 @@ static const char *const tag_names[TAG_MAX] = {
     TAG_NAME(TAG_SWAP), TAG_NAME(TAG_RESERVATION), TAG_NAME(TAG_SHARES), TAG_NAME(TAG_CPUSET_CPUS),
     TAG_NAME(TAG_CPUSET_MEMS), TAG_NAME(TAG_OOM_SCORE), TAG_NAME(TAG_SYSCTL), TAG_NAME(TAG_NET_LAN),
     TAG_NAME(TAG_DOMAIN), TAG_NAME(TAG_NET_SEARCH), TAG_NAME(TAG_NET_OPTIONS),
+    TAG_NAME(TAG_IO_WEIGHT), TAG_NAME(TAG_IO), TAG_NAME(TAG_NET_RATE),
 };
 /* clang-format on */
 
@@ -224,7 +225,7 @@ static void check_start_resources(struct golden *g)
                                     .gateway = {172, 28, 0, 1},
                                     .address = {172, 28, 0, 10}};
     auto_buf struct buf b = BUF_INIT(LAUNCH_SIZE_MAX), c = BUF_INIT(LAUNCH_SIZE_MAX),
-                        d = BUF_INIT(LAUNCH_SIZE_MAX);
+                        d = BUF_INIT(LAUNCH_SIZE_MAX), io = BUF_INIT(LAUNCH_SIZE_MAX);
     struct launch_request q, own;
 
     launch_begin(&b, LAUNCH_START);
@@ -268,6 +269,20 @@ static void check_start_resources(struct golden *g)
     CHECK_INT(own.sysctl_count, 1);
     CHECK(own.net_lan_count == 1 && memcmp(&own.net_lans[0], &ask, sizeof(ask)) == 0);
     CHECK_STR(own.sysctls[0], "net.core.somaxconn=1024");
+    launch_begin(&io, LAUNCH_START);
+    launch_put_string(&io, TAG_ID, "e");
+    launch_put_string(&io, TAG_HOSTNAME, "e");
+    launch_put_string(&io, TAG_ROOT_DIR, "/srv/root");
+    launch_put_number(&io, TAG_IO_WEIGHT, 500);
+    launch_put_io(&io, &(struct launch_io){.path = "", .rates = {1, 2, 3, 4}});
+    launch_put_io(&io, &(struct launch_io){.path = "/dev/sda", .rates = {0, 1ULL << 40, 0, 0}});
+    launch_put_number(&io, TAG_NET_RATE, 1 << 20);
+    launch_put(&io, TAG_FILTER, 0, filter, sizeof(filter));
+    CHECK_INT(launch_end(&io), 0);
+    check_request(g, "start-rates", &io, &own);
+    CHECK(own.io_weight == 500 && own.net_rate == 1 << 20 && own.io_count == 2);
+    CHECK_STR(own.io[1].path, "/dev/sda");
+    CHECK(own.io[0].rates[3] == 4 && own.io[1].rates[1] == 1ULL << 40);
     CHECK(q.swap == LAUNCH_SWAP_UNLIMITED && q.reservation == 32 << 20 && q.shares == 512);
     CHECK(q.oom_score == 1000 && q.memory == 64 << 20 && q.cpu == -1);
     CHECK_STR(q.cpus, "0-3,8");
@@ -313,6 +328,7 @@ static void check_plain(struct golden *g)
         {"freeze", LAUNCH_FREEZE, true},
         {"thaw", LAUNCH_THAW, true},
         {"stats", LAUNCH_STATS, true},
+        {"written", LAUNCH_WRITTEN, true},
         {"adopt", LAUNCH_REATTACH, true},
         {"list", LAUNCH_LIST, false},
         {"end", LAUNCH_END, true},
@@ -603,7 +619,7 @@ static void build(struct golden *g, const char *name, const struct spec *s,
     policy.limits.memory_bytes = 1 << 30;
     ready.filter.count = 2;
     ready.filter.insns = (void *)(uintptr_t)filter;
-    must(sandbox_request(&b, "a-1", s, &ready, layers, FD_NONE, join, flags, &err), &err);
+    must(sandbox_request(&b, "a-1", s, &ready, NULL, layers, FD_NONE, join, flags, &err), &err);
     check_request(g, name, &b, ret);
 }
 

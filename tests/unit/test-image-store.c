@@ -84,7 +84,7 @@ static int put_for(struct image_store *s, const struct image_view *view, const c
     if (r == 0)
         r = image_assemble(i, m, err);
     if (r == 0)
-        r = image_store_add(s, view, i, names, 100, err);
+        r = image_store_add(s, view, i, names, 100, NULL, err);
     manifest_free(m);
     image_free(i);
     return r;

@@ -434,6 +434,38 @@ TEST(limits_merge_by_what_is_set)
     }
 }
 
+TEST(limits_in_force_are_never_above_the_bound)
+{
+    struct limits policy = limits_unset(), asked = limits_unset(), most = limits_unset(), l;
+
+    policy.memory_bytes = 2048;
+    policy.pids = 10;
+    policy.disk_bytes = 700;
+    asked.pids = 5;
+    asked.cpu_millis = 900;
+    most.memory_bytes = 64;
+    most.pids = 7;
+    most.cpu_millis = 500;
+    most.shm_bytes = 4096;
+    most.disk_bytes = 600;
+    l = limits_effective(&policy, &asked, &most);
+    CHECK_INT(l.memory_bytes, 64); /* the policy's is more */
+    CHECK_INT(l.pids, 5);          /* less is asked */
+    CHECK_INT(l.cpu_millis, 500);  /* more is asked */
+    CHECK_INT(l.shm_bytes, 4096);  /* nothing is asked, and the policy has none */
+    CHECK_INT(l.user_namespaces, LIMIT_UNSET);
+    CHECK_INT(l.disk_bytes, 700); /* is decided when the disk is made */
+    CHECK_INT(limits_disk_size(&policy, &asked, &most), 600);
+    policy.disk_bytes = LIMIT_UNSET;
+    CHECK_INT(limits_disk_size(&policy, &asked, &most), 600);
+    asked.disk_bytes = 500;
+    CHECK_INT(limits_disk_size(&policy, &asked, &most), 500);
+    CHECK_INT(limits_disk_size(&policy, &asked, NULL), 500);
+    l = limits_effective(&policy, &asked, NULL);
+    CHECK_INT(l.memory_bytes, 2048);
+    CHECK_INT(l.shm_bytes, LIMIT_UNSET);
+}
+
 TEST(a_policy_that_is_too_long)
 {
     auto_free char *text = malloc(POLICY_TEXT_MAX + 1);

@@ -466,15 +466,16 @@ static json_t *encode_ulimits(const struct spec *spec)
 }
 
 /* Memory and swap together: without a word of its own as much as memory, so no swap. */
-static json_int_t memory_swap(const struct spec *spec)
+static json_int_t memory_swap(const struct spec *spec, const struct limits *l)
 {
     if (spec->resources.swap_bytes == SPEC_SWAP_UNLIMITED)
         return -1;
-    return limit_or(spec->resources.swap_bytes, limit_or(spec->limits.memory_bytes, 0));
+    return limit_or(spec->resources.swap_bytes, limit_or(l->memory_bytes, 0));
 }
 
 /* asked (or NULL): as the request said it, where the spec has it in another form or not at all. */
-static void put_resources(json_t *root, const struct spec *spec, json_t *asked)
+static void put_resources(json_t *root, const struct spec *spec, const struct limits *l,
+                          json_t *asked)
 {
     const struct resources *r = &spec->resources;
     const json_int_t quota = json_integer_value(json_object_get(asked, "CpuQuota"));
@@ -484,7 +485,7 @@ static void put_resources(json_t *root, const struct spec *spec, json_t *asked)
         root,
         json_pack("{s:I, s:I, s:I, s:s, s:s, s:i, s:i, s:i, s:n, s:b, s:I, s:o}",
                   "MemoryReservation", (json_int_t)limit_or(r->reservation_bytes, 0), "MemorySwap",
-                  memory_swap(spec), "CpuShares", (json_int_t)limit_or(r->cpu_shares, 0),
+                  memory_swap(spec, l), "CpuShares", (json_int_t)limit_or(r->cpu_shares, 0),
                   "CpusetCpus", r->cpus != NULL ? r->cpus : "", "CpusetMems",
                   r->mems != NULL ? r->mems : "", "BlkioWeight", 0, "CpuQuota", 0, "CpuPeriod", 0,
                   "MemorySwappiness", "OomKillDisable", 0, "OomScoreAdj",
@@ -492,7 +493,7 @@ static void put_resources(json_t *root, const struct spec *spec, json_t *asked)
     if (asked != NULL)
         (void)json_object_update(root, asked);
     /* The native API may have changed the limit since. */
-    if (quota > 0 && quota * 1000 / (period > 0 ? period : 100000) == spec->limits.cpu_millis)
+    if (quota > 0 && quota * 1000 / (period > 0 ? period : 100000) == l->cpu_millis)
         (void)docker_put(root, "NanoCpus", json_integer(0));
     else if (quota != 0)
         (void)docker_put(root, "CpuQuota", json_integer(0));
@@ -511,8 +512,10 @@ static json_t *encode_security(const struct spec *spec, const json_t *kept)
     return list;
 }
 
-static json_t *encode_host_config(const struct spec *spec, json_t *kept)
+/* Limits are those in force, also where the policy has set them and the request has not. */
+static json_t *encode_host_config(const struct sandbox *s, const struct spec *spec, json_t *kept)
 {
+    const struct limits l = sandbox_limits(s);
     json_t *root = json_pack(
         "{s:o, s:o, s:s, s:o, s:{s:s, s:I}, s:b, s:b, s:b, s:I, s:I, s:I, s:I, s:o, s:o, s:o, s:o}",
         "Binds", kept_or_null(kept, "binds"), "PortBindings", kept_or_empty(kept, "ports"),
@@ -521,12 +524,11 @@ static json_t *encode_host_config(const struct spec *spec, json_t *kept)
         (json_int_t)limit_or(spec->restart_max, 0), "AutoRemove", (int)spec->auto_remove,
         "ReadonlyRootfs", (int)spec->read_only, "PublishAllPorts",
         json_is_true(json_object_get(kept, "publishAll")), "Memory",
-        (json_int_t)limit_or(spec->limits.memory_bytes, 0), "NanoCpus",
-        (json_int_t)limit_or(spec->limits.cpu_millis, 0) * 1000000, "PidsLimit",
-        (json_int_t)limit_or(spec->limits.pids, 0), "ShmSize",
-        (json_int_t)limit_or(spec->limits.shm_bytes, 64 << 20), "Dns", kept_or_null(kept, "dns"),
-        "ExtraHosts", kept_or_null(kept, "extraHosts"), "GroupAdd", docker_strings(spec->groups),
-        "SecurityOpt", encode_security(spec, kept));
+        (json_int_t)limit_or(l.memory_bytes, 0), "NanoCpus",
+        (json_int_t)limit_or(l.cpu_millis, 0) * 1000000, "PidsLimit",
+        (json_int_t)limit_or(l.pids, 0), "ShmSize", (json_int_t)limit_or(l.shm_bytes, 64 << 20),
+        "Dns", kept_or_null(kept, "dns"), "ExtraHosts", kept_or_null(kept, "extraHosts"),
+        "GroupAdd", docker_strings(spec->groups), "SecurityOpt", encode_security(spec, kept));
 
     if (root == NULL)
         return NULL;
@@ -541,7 +543,7 @@ static json_t *encode_host_config(const struct spec *spec, json_t *kept)
     (void)docker_put(root, "Links", kept_or_null(kept, "links"));
     put_kept(root, kept, "Tmpfs", "tmpfs");
     put_kept(root, kept, "Sysctls", "sysctls");
-    put_resources(root, spec, json_object_get(kept, "asked"));
+    put_resources(root, spec, &l, json_object_get(kept, "asked"));
     return root;
 }
 
@@ -619,7 +621,7 @@ json_t *docker_container(const struct sandbox *s)
     if (!docker_put(root, "Path", json_string(command_path(spec))) ||
         !docker_put(root, "Args", encode_args(spec)) ||
         !docker_put(root, "Config", encode_config(s, kept)) ||
-        !docker_put(root, "HostConfig", encode_host_config(spec, kept)) ||
+        !docker_put(root, "HostConfig", encode_host_config(s, spec, kept)) ||
         json_object_update_new(
             root, json_pack("{s:s, s:s, s:s, s:s, s:s, s:s, s:s, s:n, s:{s:s, s:n}}",
                             "ResolvConfPath", "", "HostnamePath", "", "HostsPath", "", "LogPath",

@@ -9,6 +9,7 @@
 
 #include "api/docker/body.h"
 #include "api/docker/create-body.h"
+#include "spec/spec.h"
 
 struct err;
 
@@ -16,8 +17,9 @@ struct err;
 struct create_asked {
     int64_t memory, swap, reservation, swappiness, kernel_memory, kernel_tcp;
     int64_t nano_cpus, cpu_quota, cpu_period, shares, pids, shm, oom_score, blkio_weight;
-    const char *cpus, *mems; /* borrowed */
-    json_t *blkio_devices;   /* borrowed */
+    const char *cpus, *mems;          /* borrowed */
+    json_t *blkio_devices;            /* borrowed */
+    json_t *blkio_rates[IO_KIND_MAX]; /* borrowed: BlkioDeviceReadBps and its like, or NULL */
 };
 
 /* Filled by the rows' functions, and completed by create_finish_*. */

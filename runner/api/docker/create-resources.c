@@ -9,6 +9,7 @@
 #include "api/docker/create-body-internal.h"
 #include "api/docker/create-body.h"
 #include "base/err.h"
+#include "spec/spec.h"
 
 enum {
     CPU_PERIOD = 100000, /* microseconds; the kernel's bounds follow */
@@ -127,6 +128,51 @@ static bool put_shares(json_t *limits, int64_t shares)
     return put_positive(limits, "cpuShares", shares > CPU_SHARES_MAX ? CPU_SHARES_MAX : shares);
 }
 
+static const char *const rate_keys[IO_KIND_MAX] = {[IO_READ_BPS] = "BlkioDeviceReadBps",
+                                                   [IO_WRITE_BPS] = "BlkioDeviceWriteBps",
+                                                   [IO_READ_IOPS] = "BlkioDeviceReadIOps",
+                                                   [IO_WRITE_IOPS] = "BlkioDeviceWriteIOps"};
+
+/* One key's list: [{"Path": "/dev/sda", "Rate": 1048576}]. A rate of 0 is none. */
+static int put_device_rates(json_t *devices, json_t *list, enum io_kind kind, const char *prefix,
+                            struct err *err)
+{
+    json_t *element;
+    size_t i;
+
+    if (list != NULL && !json_is_array(list))
+        return err_set(err, -EINVAL, "%s%s: must be an array", prefix, rate_keys[kind]);
+    json_array_foreach(list, i, element) {
+        const char *path = json_string_value(json_object_get(element, "Path"));
+        const json_t *rate = json_object_get(element, "Rate");
+
+        if (path == NULL || !json_is_integer(rate) || json_integer_value(rate) < 0 ||
+            json_object_size(element) != 2)
+            return err_set(err, -EINVAL, "%s%s[%zu]: must be {\"Path\": DISK, \"Rate\": NUMBER}",
+                           prefix, rate_keys[kind], i);
+        if (json_integer_value(rate) > 0 &&
+            json_array_append_new(devices, json_sprintf("%s:%s=%" JSON_INTEGER_FORMAT, path,
+                                                        spec_io_kind_name(kind),
+                                                        json_integer_value(rate))) < 0)
+            return create_no_memory(err);
+    }
+    return 0;
+}
+
+static int asked_put_devices(const struct create_asked *a, json_t *limits, const char *prefix,
+                             struct err *err)
+{
+    json_t *devices = json_array();
+    int r = devices != NULL ? 0 : create_no_memory(err);
+
+    for (int i = 0; r == 0 && i < IO_KIND_MAX; i++)
+        r = put_device_rates(devices, a->blkio_rates[i], (enum io_kind)i, prefix, err);
+    if (r == 0 && json_array_size(devices) > 0 && json_object_set(limits, "ioDevices", devices) < 0)
+        r = create_no_memory(err);
+    json_decref(devices);
+    return r;
+}
+
 /* Makes the spec's limits from what is asked. NULL: out of memory. */
 static json_t *asked_to_limits(const struct create_asked *a, const struct asked_place *at)
 {
@@ -146,6 +192,7 @@ static json_t *asked_to_limits(const struct create_asked *a, const struct asked_
     ok = ok && put_word(limits, "cpusetCpus", a->cpus);
     ok = ok && put_word(limits, "cpusetMems", a->mems);
     ok = ok && put_positive(limits, "oomScoreAdj", a->oom_score);
+    ok = ok && put_positive(limits, "ioWeight", a->blkio_weight);
     if (!ok) {
         json_decref(limits);
         return NULL;
@@ -167,6 +214,9 @@ static bool asked_keep(const struct create_asked *a, json_t *kept)
     for (size_t i = 0; ok && i < sizeof(rows) / sizeof(rows[0]); i++)
         if (rows[i].n != 0)
             ok = docker_put(kept, rows[i].key, json_integer(rows[i].n));
+    for (size_t i = 0; ok && i < IO_KIND_MAX; i++)
+        if (a->blkio_rates[i] != NULL)
+            ok = docker_put(kept, rate_keys[i], json_incref(a->blkio_rates[i]));
     if (ok && a->blkio_devices != NULL)
         ok = docker_put(kept, "BlkioWeightDevice", json_incref(a->blkio_devices));
     return ok;
@@ -181,9 +231,10 @@ int create_finish_limits(struct making *m, struct err *err)
 
     if (r < 0)
         return r;
-    if (a->blkio_weight != 0 || a->blkio_devices != NULL)
+    if (a->blkio_devices != NULL)
         m->out->warnings[m->out->warning_count++] =
-            "HostConfig.BlkioWeight: has no effect, accesses to disks are not weighed";
+            "HostConfig.BlkioWeightDevice: has no effect, only the disk where containers are kept "
+            "has weights";
     kept = json_object();
     if (kept == NULL || !asked_keep(a, kept)) {
         json_decref(kept);
@@ -196,7 +247,14 @@ int create_finish_limits(struct making *m, struct err *err)
         json_decref(limits);
         limits = NULL;
     }
-    return limits != NULL ? create_put(m, "limits", limits, err) : create_no_memory(err);
+    if (limits == NULL)
+        return create_no_memory(err);
+    r = asked_put_devices(a, limits, at.prefix, err);
+    if (r < 0) {
+        json_decref(limits);
+        return r;
+    }
+    return create_put(m, "limits", limits, err);
 }
 
 /* ---- update ---- */

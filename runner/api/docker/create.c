@@ -543,6 +543,19 @@ static void creating_make_no_device(const struct creating *c, json_t *replaced)
             (void)json_object_del(v, "makeSource");
 }
 
+/* As Docker does on a host that weighs no accesses to disks: the weight is dropped, and said. */
+static void creating_drop_weight(struct creating *c)
+{
+    json_t *limits = json_object_get(c->body.spec, "limits");
+
+    if (native_of(c->req)->config.io_weighs || json_object_get(limits, "ioWeight") == NULL)
+        return;
+    (void)json_object_del(limits, "ioWeight");
+    c->body.warnings[c->body.warning_count++] =
+        "HostConfig.BlkioWeight: is dropped, nothing weighs accesses to this host's disk (it takes "
+        "the scheduler bfq, or io.cost)";
+}
+
 static int creating_make_spec(struct creating *c, bool *ret_builtin, struct err *err)
 {
     auto_ptr(json_decref) json_t *replaced = NULL;
@@ -564,6 +577,7 @@ static int creating_make_spec(struct creating *c, bool *ret_builtin, struct err 
     if (r < 0)
         return r;
     c->translated = true;
+    creating_drop_weight(c);
     *ret_builtin = docker_sidecar_image(native_of(c->req)->config.sidecar_image, c->body.image);
     if (*ret_builtin)
         r = creating_take_sidecar(c, &sidecar, err);

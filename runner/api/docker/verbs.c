@@ -527,12 +527,14 @@ static int container_update(struct http_request *req, struct sandbox *s, json_t 
     if (r < 0)
         return r;
     r = create_update_decode(root, &u, err);
+    if (r == 0 && !native_of(req)->config.io_weighs)
+        (void)json_object_del(u.limits, "ioWeight"); /* as at a creation */
     if (r == 0)
         r = update_make_patch(s, &u, patch, err);
     if (r == 0)
         r = spec_patch(sandbox_spec(s), patch, ret, err);
     if (r == 0)
-        r = api_check_spec(req, *ret, err);
+        r = api_check_change(req, s, *ret, patch, err);
     /* From here on messages name the spec's keys; before, the body's. */
     if (r < 0 && json_object_size(patch) > 0)
         create_body_explain(err);

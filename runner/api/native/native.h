@@ -44,6 +44,7 @@ struct native_config {
     const char *reaper_image;  /* borrowed; api/docker/reaper.h: NULL = the default */
     const char *state_dir;     /* borrowed; of the daemon, for display */
     bool cgroup_unified;       /* all controllers are in cgroup v2 */
+    bool io_weighs;            /* weights of accesses to the disk have an effect */
     int doctor_fd;             /* read end of doctor_fork's report, or -1; taken by native_init */
 };
 

@@ -155,6 +155,20 @@ static json_t *encode_health(const struct health_info *f, bool whole)
     return root;
 }
 
+/* The limits in force; the spec has what was asked. null: none. */
+static json_t *encode_limits_in_force(const struct sandbox *s)
+{
+    const struct limits l = sandbox_limits(s);
+    json_t *cpus =
+        l.cpu_millis != LIMIT_UNSET ? json_real((double)l.cpu_millis / 1000.0) : json_null();
+
+    return json_pack("{s:o, s:o, s:o, s:o, s:o}", "memory",
+                     number_or_null(l.memory_bytes, l.memory_bytes != LIMIT_UNSET), "pids",
+                     number_or_null(l.pids, l.pids != LIMIT_UNSET), "cpus", cpus, "shmSize",
+                     number_or_null(l.shm_bytes, l.shm_bytes != LIMIT_UNSET), "disk",
+                     number_or_null(l.disk_bytes, l.disk_bytes != LIMIT_UNSET));
+}
+
 json_t *sandbox_encode(const struct sandbox *s, bool whole)
 {
     const struct spec *spec = sandbox_spec(s);
@@ -181,13 +195,16 @@ json_t *sandbox_encode(const struct sandbox *s, bool whole)
         (void)json_object_set_new(root, "networkClosed",
                                   f.net_closed != NULL ? json_string(f.net_closed) : json_null());
     if (root != NULL)
+        (void)json_object_set_new(root, "diskHeld", json_boolean(f.disk_held));
+    if (root != NULL)
         (void)json_object_set_new(root, "health", encode_health(sandbox_health(s), whole));
     if (root != NULL)
         (void)json_object_set_new(root, "owner",
                                   number_or_null(sandbox_made_by(s), sandbox_made_by(s) >= 0));
     if (root == NULL || !whole || spec == NULL)
         return root;
-    if (spec_to_json(spec, &about, NULL) < 0 || json_object_set_new(root, "spec", about) < 0) {
+    if (spec_to_json(spec, &about, NULL) < 0 || json_object_set_new(root, "spec", about) < 0 ||
+        json_object_set_new(root, "limits", encode_limits_in_force(s)) < 0) {
         json_decref(root);
         return NULL;
     }

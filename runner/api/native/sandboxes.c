@@ -329,7 +329,7 @@ static void update_sandbox(struct http_request *req)
     if (r == 0)
         r = spec_patch(sandbox_spec(s), patch, &changed, &err);
     if (r == 0)
-        r = api_check_spec(req, changed, &err);
+        r = api_check_change(req, s, changed, patch, &err);
     if (r < 0) {
         reply_error(req, &err);
         return;
