@@ -1,6 +1,6 @@
 #pragma once
 
-/* Credentials and tokens of a registry's host (distribution's spec/auth). Thread-safe: of several
+/* Credentials and tokens of a registry's host (distribution's specification). Thread-safe: of several
  * requests that need the same token one asks for it, and the others wait. */
 
 #include <stdint.h>

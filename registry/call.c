@@ -84,20 +84,20 @@ static int hop_perform(struct errand *e, const struct call *c, const struct url 
 {
     const char *headers[CALL_HEADERS_MAX + 2] = {NULL};
     size_t n = 0;
-    const struct http_request q = {.method = c->method,
-                                   .url = u,
-                                   .headers = headers,
-                                   .insecure = call_is_insecure(e, u),
-                                   .exempt = call_is_exempt(e, u),
-                                   .bytes = c->bytes,
-                                   .bytes_len = c->bytes_len,
-                                   .body_fd = c->body_fd,
-                                   .body_size = c->body_size,
-                                   .body_is_stream = c->body_is_stream,
-                                   .on_sent = c->on_sent,
-                                   .answer_max = c->answer_max,
-                                   .on_body = c->on_body,
-                                   .data = c->data};
+    const struct http_query q = {.method = c->method,
+                                 .url = u,
+                                 .headers = headers,
+                                 .insecure = call_is_insecure(e, u),
+                                 .exempt = call_is_exempt(e, u),
+                                 .bytes = c->bytes,
+                                 .bytes_len = c->bytes_len,
+                                 .body_fd = c->body_fd,
+                                 .body_size = c->body_size,
+                                 .body_is_stream = c->body_is_stream,
+                                 .on_sent = c->on_sent,
+                                 .answer_max = c->answer_max,
+                                 .on_body = c->on_body,
+                                 .data = c->data};
 
     for (size_t i = 0; i < CALL_HEADERS_MAX && c->headers[i] != NULL; i++)
         headers[n++] = c->headers[i];

@@ -20,7 +20,7 @@ struct call {
     const struct url *url; /* borrowed: where an upload goes on; NULL: path */
     const char *headers[CALL_HEADERS_MAX + 1];
     const char *mount_from; /* another repository whose right to pull is needed, too; or NULL */
-    const char *bytes;      /* body, as in struct http_request */
+    const char *bytes;      /* body, as in struct http_query */
     size_t bytes_len;
     int body_fd;
     int64_t body_size;

@@ -129,7 +129,8 @@ static int ctx_use_certificate(SSL_CTX *ctx, const struct job_tls *of)
     return ok ? 0 : -EINVAL;
 }
 
-int http_tls_prepare(struct http_tls *t, const struct job *job, const struct url *u, void *ssl_ctx)
+int http_tls_prepare(struct http_tls *t, const struct registry_job *job, const struct url *u,
+                     void *ssl_ctx)
 {
     const struct job_tls *of = job_find_tls(job, u->host, u->port, u->port == PORT_HTTPS);
     X509_STORE *store = tls_get_store(t, of != NULL && of->ca != NULL ? of : NULL);

@@ -37,9 +37,9 @@ enum {
 };
 
 struct http_client {
-    const struct job *job;     /* borrowed */
-    struct resolver *resolver; /* borrowed */
-    struct http_tls *tls;      /* owned */
+    const struct registry_job *job; /* borrowed */
+    struct resolver *resolver;      /* borrowed */
+    struct http_tls *tls;           /* owned */
 };
 
 struct http {
@@ -47,7 +47,7 @@ struct http {
     CURL *curl;                  /* owned */
     const atomic_bool *canceled; /* borrowed */
     /* of the current exchange */
-    const struct http_request *q;
+    const struct http_query *q;
     struct http_response *p;
     struct trouble *t;
     bool failed; /* t is set, by a callback */
@@ -147,11 +147,11 @@ static CURLcode http_set_ssl(CURL *curl, void *ssl, void *data)
 
 /* ---- callbacks of libcurl: time ---- */
 
-static int http_fail_time(struct http *h, const char *what, int64_t ms)
+static int http_fail_time(struct http *h, const char *what, int64_t ms, bool may_pass)
 {
     (void)trouble_set(h->t, REGISTRY_CONNECT, -ETIMEDOUT, "%s for %lld seconds", what,
                       (long long)(ms / 1000));
-    h->t->may_pass = true;
+    h->t->may_pass = may_pass;
     h->failed = true;
     return 1;
 }
@@ -161,7 +161,7 @@ static int http_on_progress(void *data, curl_off_t down_total, curl_off_t down, 
                             curl_off_t up)
 {
     struct http *h = data;
-    const struct job *j = h->client->job;
+    const struct registry_job *j = h->client->job;
     const int64_t now = clock_mono_ms(), moved = down + up + (int64_t)h->head_bytes;
     const bool sending = h->q->body_fd >= 0 && h->sent < h->q->body_size;
 
@@ -182,12 +182,12 @@ static int http_on_progress(void *data, curl_off_t down_total, curl_off_t down, 
         h->head_since = now;
     /* A head that drips is active: it has a time for the whole. */
     if (!h->head_done && now - h->head_since > j->head_ms)
-        return http_fail_time(h, "no answer", j->head_ms);
+        return http_fail_time(h, "no answer", j->head_ms, false);
     if ((h->head_done || sending) && now - h->active > j->idle_ms)
-        return http_fail_time(h, "not a byte has moved", j->idle_ms);
+        return http_fail_time(h, "not a byte has moved", j->idle_ms, true);
     if (now - h->window > j->floor_ms) {
         if ((h->head_done || sending) && moved - h->in_window < j->floor_bytes)
-            return http_fail_time(h, "next to nothing has moved", j->floor_ms);
+            return http_fail_time(h, "next to nothing has moved", j->floor_ms, true);
         h->window = now;
         h->in_window = moved;
     }
@@ -338,7 +338,7 @@ static size_t http_on_body(char *bytes, size_t one, size_t len, void *data)
 static size_t http_read_body(char *into, size_t one, size_t room, void *data)
 {
     struct http *h = data;
-    const struct http_request *q = h->q;
+    const struct http_query *q = h->q;
     const int64_t since = clock_mono_ms();
     size_t want = one * room;
     ssize_t n;
@@ -402,7 +402,7 @@ static int resolve_add(struct curl_slist **list, const char *host, uint16_t port
 }
 
 /* "Get "https://host/path"", as Go's clients say it, which users search for. */
-static void http_format_request(const struct http_request *q, char *ret, size_t size)
+static void http_format_request(const struct http_query *q, char *ret, size_t size)
 {
     char url[512];
 
@@ -474,7 +474,7 @@ static bool host_is_loopback(const char *host)
 }
 
 /* The proxy for a URL, as HTTP_PROXY and HTTPS_PROXY name it: "http://user:password@host:port". */
-static int proxy_parse(const struct job *j, const struct url *u, struct http_proxy *ret,
+static int proxy_parse(const struct registry_job *j, const struct url *u, struct http_proxy *ret,
                        struct trouble *t)
 {
     const char *text = u->https ? j->proxy_https : j->proxy_http, *host, *at;
@@ -533,7 +533,7 @@ static int http_set_addresses(struct http *h, const struct http_proxy *proxy,
 
 static void http_set_body(struct http *h)
 {
-    const struct http_request *q = h->q;
+    const struct http_query *q = h->q;
     const bool sends = q->bytes != NULL || q->body_fd >= 0;
 
     if (q->body_fd >= 0) {
@@ -555,7 +555,7 @@ static void http_set_body(struct http *h)
 
 static void http_set_security(struct http *h)
 {
-    const struct http_request *q = h->q;
+    const struct http_query *q = h->q;
 
     (void)curl_easy_setopt(h->curl, CURLOPT_PROTOCOLS_STR, "http,https");
     (void)curl_easy_setopt(h->curl, CURLOPT_REDIR_PROTOCOLS_STR, "http,https");
@@ -573,7 +573,7 @@ static void http_set_security(struct http *h)
 
 static void http_set_answer(struct http *h)
 {
-    const struct job *j = h->client->job;
+    const struct registry_job *j = h->client->job;
 
     (void)curl_easy_setopt(h->curl, CURLOPT_NOSIGNAL, 1L);
     (void)curl_easy_setopt(h->curl, CURLOPT_ERRORBUFFER, h->error);
@@ -609,8 +609,7 @@ static int list_add(struct curl_slist **list, const char *text, struct trouble *
     return 0;
 }
 
-static int http_set_headers(const struct http_request *q, struct curl_slist **list,
-                            struct trouble *t)
+static int http_set_headers(const struct http_query *q, struct curl_slist **list, struct trouble *t)
 {
     /* No waiting for a 100, no form's type for what is no form. */
     int r = list_add(list, "Accept-Encoding: identity", t);
@@ -737,7 +736,7 @@ static int http_run(struct http *h, struct trouble *t)
     return r;
 }
 
-int http_perform(struct http *h, const struct http_request *q, struct http_response *ret,
+int http_perform(struct http *h, const struct http_query *q, struct http_response *ret,
                  struct trouble *t)
 {
     const int64_t now = clock_mono_ms();
@@ -772,7 +771,7 @@ void http_response_done(struct http_response *p)
 
 /* ---- handles ---- */
 
-int http_client_new(const struct job *job, struct resolver *resolver, const char *ca,
+int http_client_new(const struct registry_job *job, struct resolver *resolver, const char *ca,
                     struct http_client **ret, struct err *err)
 {
     struct http_client *c = calloc(1, sizeof(*c));

@@ -28,7 +28,7 @@ struct http_client;
 enum { HTTP_HEAD_MAX = 64 << 10, HTTP_REFUSAL_MAX = 64 << 10 };
 
 /* job and resolver are borrowed; ca: PEM, copied. To be made before the process is confined. */
-int http_client_new(const struct job *job, struct resolver *resolver, const char *ca,
+int http_client_new(const struct registry_job *job, struct resolver *resolver, const char *ca,
                     struct http_client **ret, struct err *err);
 void http_client_free(struct http_client *c);
 
@@ -45,7 +45,7 @@ typedef int http_body_fn(void *data, const struct http_response *p, const void *
 /* Told now and then how much of the request's body was sent. */
 typedef void http_sent_fn(void *data, int64_t bytes);
 
-struct http_request {
+struct http_query {
     const char *method;
     const struct url *url;
     const char *const *headers; /* "Name: value", NULL-terminated; or NULL */
@@ -79,7 +79,7 @@ struct http_response {
 void http_response_done(struct http_response *p);
 
 /* 0: there is an answer, whatever its status. */
-int http_perform(struct http *h, const struct http_request *q, struct http_response *ret,
+int http_perform(struct http *h, const struct http_query *q, struct http_response *ret,
                  struct trouble *t);
 bool http_is_canceled(const struct http *h);
 /* Waits; false: it was canceled meanwhile. */

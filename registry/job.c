@@ -46,7 +46,7 @@ static const struct jfield mirror_fields[] = {
     {0},
 };
 static const struct jarray mirror_array = {
-    .fields = mirror_fields, .size = sizeof(struct job_mirror), .count_off = offsetof(struct job, mirror_count)};
+    .fields = mirror_fields, .size = sizeof(struct job_mirror), .count_off = offsetof(struct registry_job, mirror_count)};
 
 static const struct jfield tls_fields[] = {
     {.name = "host",        .decode = j_string, .off = offsetof(struct job_tls, host), .min = 1, .max = NAME_BYTES, .required = true},
@@ -56,7 +56,7 @@ static const struct jfield tls_fields[] = {
     {0},
 };
 static const struct jarray tls_array = {
-    .fields = tls_fields, .size = sizeof(struct job_tls), .count_off = offsetof(struct job, tls_count)};
+    .fields = tls_fields, .size = sizeof(struct job_tls), .count_off = offsetof(struct registry_job, tls_count)};
 
 #define PLATFORM_TEXT(member)                                                                       \
     {.name = #member, .decode = platform_text, .off = offsetof(struct platform, member), .max = 31}
@@ -67,45 +67,45 @@ static const struct jfield platform_fields[] = {
 };
 
 static const struct jfield proxy_fields[] = {
-    {.name = "http",  .decode = j_string, .off = offsetof(struct job, proxy_http)},
-    {.name = "https", .decode = j_string, .off = offsetof(struct job, proxy_https)},
-    {.name = "no",    .decode = j_string, .off = offsetof(struct job, proxy_no), .max = SECRET_MAX},
+    {.name = "http",  .decode = j_string, .off = offsetof(struct registry_job, proxy_http)},
+    {.name = "https", .decode = j_string, .off = offsetof(struct registry_job, proxy_https)},
+    {.name = "no",    .decode = j_string, .off = offsetof(struct registry_job, proxy_no), .max = SECRET_MAX},
     {0},
 };
 
 static const struct jfield limit_fields[] = {
-    {.name = "layers",     .decode = j_int64, .off = offsetof(struct job, layers_max), .min = 1, .max = IMAGE_LAYERS_MAX},
-    {.name = "imageBytes", .decode = j_int64, .off = offsetof(struct job, bytes_max),  .min = 1, .max = INT64_MAX},
+    {.name = "layers",     .decode = j_int64, .off = offsetof(struct registry_job, layers_max), .min = 1, .max = IMAGE_LAYERS_MAX},
+    {.name = "imageBytes", .decode = j_int64, .off = offsetof(struct registry_job, bytes_max),  .min = 1, .max = INT64_MAX},
     {0},
 };
 
 #define TIMING(key, member, most)                                                                   \
-    {.name = key, .decode = j_int64, .off = offsetof(struct job, member), .min = 1, .max = (most)}
+    {.name = key, .decode = j_int64, .off = offsetof(struct registry_job, member), .min = 1, .max = (most)}
 static const struct jfield timing_fields[] = {
     TIMING("connectMs",  connect_ms,  JOB_CONNECT_MS),
     TIMING("headMs",     head_ms,     JOB_HEAD_MS),
     TIMING("idleMs",     idle_ms,     JOB_IDLE_MS),
     TIMING("floorMs",    floor_ms,    JOB_FLOOR_MS),
     TIMING("floorBytes", floor_bytes, INT32_MAX),
-    {.name = "retries",  .decode = j_int64, .off = offsetof(struct job, retries), .min = 0, .max = JOB_RETRIES},
+    {.name = "retries",  .decode = j_int64, .off = offsetof(struct registry_job, retries), .min = 0, .max = JOB_RETRIES},
     TIMING("waitMs",     wait_ms,     JOB_WAIT_MS),
     {0},
 };
 
 static const struct jfield job_fields[] = {
-    {.name = "host",       .decode = j_string,  .off = offsetof(struct job, host), .min = 1, .max = NAME_BYTES, .required = true},
-    {.name = "shown",      .decode = j_string,  .off = offsetof(struct job, shown), .min = 1, .max = NAME_BYTES},
-    {.name = "repository", .decode = j_string,  .off = offsetof(struct job, repository), .min = 1, .max = NAME_BYTES},
-    {.name = "push",       .decode = j_bool,    .off = offsetof(struct job, push)},
-    {.name = "credential", .decode = j_object,  .off = offsetof(struct job, credential), .fields = credential_fields},
-    {.name = "platform",   .decode = j_object,  .off = offsetof(struct job, platform), .fields = platform_fields},
-    {.name = "insecure",   .decode = j_strings, .off = offsetof(struct job, insecure), .max = HOSTS_MAX},
-    {.name = "exempt",     .decode = j_strings, .off = offsetof(struct job, exempt), .max = HOSTS_MAX},
-    {.name = "mirrors",    .decode = j_objects, .off = offsetof(struct job, mirrors), .max = MIRRORS_MAX, .array = &mirror_array},
-    {.name = "tls",        .decode = j_objects, .off = offsetof(struct job, tls), .max = 2 * MIRRORS_MAX, .array = &tls_array},
+    {.name = "host",       .decode = j_string,  .off = offsetof(struct registry_job, host), .min = 1, .max = NAME_BYTES, .required = true},
+    {.name = "shown",      .decode = j_string,  .off = offsetof(struct registry_job, shown), .min = 1, .max = NAME_BYTES},
+    {.name = "repository", .decode = j_string,  .off = offsetof(struct registry_job, repository), .min = 1, .max = NAME_BYTES},
+    {.name = "push",       .decode = j_bool,    .off = offsetof(struct registry_job, push)},
+    {.name = "credential", .decode = j_object,  .off = offsetof(struct registry_job, credential), .fields = credential_fields},
+    {.name = "platform",   .decode = j_object,  .off = offsetof(struct registry_job, platform), .fields = platform_fields},
+    {.name = "insecure",   .decode = j_strings, .off = offsetof(struct registry_job, insecure), .max = HOSTS_MAX},
+    {.name = "exempt",     .decode = j_strings, .off = offsetof(struct registry_job, exempt), .max = HOSTS_MAX},
+    {.name = "mirrors",    .decode = j_objects, .off = offsetof(struct registry_job, mirrors), .max = MIRRORS_MAX, .array = &mirror_array},
+    {.name = "tls",        .decode = j_objects, .off = offsetof(struct registry_job, tls), .max = 2 * MIRRORS_MAX, .array = &tls_array},
     {.name = "proxy",      .decode = j_object,  .off = 0, .fields = proxy_fields},
-    {.name = "addresses",  .decode = j_enum,    .off = offsetof(struct job, addresses), .names = address_names},
-    {.name = "userAgent",  .decode = j_string,  .off = offsetof(struct job, user_agent), .min = 1, .max = NAME_BYTES},
+    {.name = "addresses",  .decode = j_enum,    .off = offsetof(struct registry_job, addresses), .names = address_names},
+    {.name = "userAgent",  .decode = j_string,  .off = offsetof(struct registry_job, user_agent), .min = 1, .max = NAME_BYTES},
     {.name = "limits",     .decode = j_object,  .off = 0, .fields = limit_fields},
     {.name = "timing",     .decode = j_object,  .off = 0, .fields = timing_fields},
     {0},
@@ -155,7 +155,7 @@ static bool is_host(const char *text)
     return url_parse_host(text, strlen(text), host, &port) == 0;
 }
 
-static int job_check(const struct job *j, struct err *err)
+static int job_check(const struct registry_job *j, struct err *err)
 {
     if (!is_host(j->host) || !is_repository(j->repository) || !is_plain(j->shown) ||
         !is_plain(j->user_agent))
@@ -169,7 +169,7 @@ static int job_check(const struct job *j, struct err *err)
     return 0;
 }
 
-static int job_set_defaults(struct job *j, struct err *err)
+static int job_set_defaults(struct registry_job *j, struct err *err)
 {
     struct platform machine;
 
@@ -189,10 +189,10 @@ static int job_set_defaults(struct job *j, struct err *err)
     return j->shown != NULL && j->user_agent != NULL ? 0 : err_errno(err, -ENOMEM, "job");
 }
 
-int job_parse(const char *text, size_t len, struct job **ret, struct err *err)
+int job_parse(const char *text, size_t len, struct registry_job **ret, struct err *err)
 {
     auto_ptr(json_decref) json_t *root = NULL;
-    auto_ptr(job_free) struct job *j = calloc(1, sizeof(*j));
+    auto_ptr(job_free) struct registry_job *j = calloc(1, sizeof(*j));
     int r;
 
     if (j == NULL)
@@ -234,7 +234,7 @@ static void credential_done(struct job_credential *c)
     secret_free(c->bearer);
 }
 
-void job_free(struct job *j)
+void job_free(struct registry_job *j)
 {
     if (j == NULL)
         return;
@@ -264,7 +264,7 @@ void job_free(struct job *j)
     free(j);
 }
 
-const struct job_tls *job_find_tls(const struct job *j, const char *host, uint16_t port,
+const struct job_tls *job_find_tls(const struct registry_job *j, const char *host, uint16_t port,
                                    bool is_default_port)
 {
     for (size_t i = 0; i < j->tls_count; i++) {

@@ -50,7 +50,7 @@ enum job_addresses {
     JOB_ADDRESSES_ANY,
 };
 
-struct job {
+struct registry_job {
     char *host, *shown, *repository, *user_agent; /* owned; shown and user_agent never NULL */
     bool push;
     struct job_credential credential;
@@ -67,13 +67,13 @@ struct job {
 };
 
 /* Parses a job. -EINVAL, -ERANGE, -ENOMEM. */
-int job_parse(const char *text, size_t len, struct job **ret, struct err *err);
+int job_parse(const char *text, size_t len, struct registry_job **ret, struct err *err);
 /* Wipes what is secret. */
-void job_free(struct job *j);
-DEFINE_AUTO(struct job, job_free);
+void job_free(struct registry_job *j);
+DEFINE_AUTO(struct registry_job, job_free);
 
 /* What the job says of TLS for a host; port: never 0. NULL: nothing. */
-const struct job_tls *job_find_tls(const struct job *j, const char *host, uint16_t port,
+const struct job_tls *job_find_tls(const struct registry_job *j, const char *host, uint16_t port,
                                    bool is_default_port);
 /* True if "host" or "host:port" is in the list. */
 bool job_lists_host(char *const *list, const char *host, uint16_t port, bool with_bare_names);

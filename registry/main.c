@@ -251,7 +251,7 @@ static int read_text(int fd, size_t max, const char *what, char **ret, struct er
     return r < 0 ? err_wrap(err, r, "%s", what) : 0;
 }
 
-static int receive_job(struct job **ret, struct err *err)
+static int receive_job(struct registry_job **ret, struct err *err)
 {
     static struct registry_msg m;
     auto_close int fd = FD_NONE;
@@ -273,7 +273,8 @@ static int receive_job(struct job **ret, struct err *err)
     return r;
 }
 
-static int program_prepare(struct registry_program *p, struct job **ret_job, struct err *err)
+static int program_prepare(struct registry_program *p, struct registry_job **ret_job,
+                           struct err *err)
 {
     auto_free char *ca = NULL, *resolv = NULL, *hosts = NULL;
     struct resolver *resolver;
@@ -303,7 +304,7 @@ static int worker_main(void)
 {
     static struct registry_program p;
     struct registry_msg m = {.type = REGISTRY_READY};
-    struct job *job = NULL; /* lives as long as the process */
+    struct registry_job *job = NULL; /* lives as long as the process */
     struct err err = ERR_NONE;
     int r;
 

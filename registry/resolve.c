@@ -65,14 +65,15 @@ bool request_goes_on(const struct errand *e, const struct registry_host *h, cons
 /* ---- one document ---- */
 
 /* What is asked for: a manifest by tag or digest, or the blob of a configuration. */
-struct wanted {
+struct document_wanted {
     const char *name, *digest; /* digest: what it must have, or "" */
     int64_t size;              /* -1: not known */
     bool is_blob;
     size_t most; /* bytes */
 };
 
-static int wanted_call(const struct wanted *w, bool head, char path[PATH_ROOM], struct call *ret)
+static int wanted_call(const struct document_wanted *w, bool head, char path[PATH_ROOM],
+                       struct call *ret)
 {
     const int n = snprintf(path, PATH_ROOM, "%s/%s", w->is_blob ? "blobs" : "manifests", w->name);
 
@@ -87,7 +88,7 @@ static int wanted_call(const struct wanted *w, bool head, char path[PATH_ROOM], 
 }
 
 /* What Docker says when the name is not there, or not for this user. */
-static int wanted_refused(const struct registry_host *h, const struct wanted *w,
+static int wanted_refused(const struct registry_host *h, const struct document_wanted *w,
                           const struct http_response *p, struct trouble *t)
 {
     const bool hub = strcmp(h->shown, "docker.io") == 0;
@@ -111,7 +112,7 @@ static int wanted_refused(const struct registry_host *h, const struct wanted *w,
     return t->code;
 }
 
-static int received_check(const struct registry_host *h, const struct wanted *w,
+static int received_check(const struct registry_host *h, const struct document_wanted *w,
                           const struct http_response *p, struct received *g, struct trouble *t)
 {
     digest_of(g->body.data, g->body.len, g->digest);
@@ -130,7 +131,7 @@ static int received_check(const struct registry_host *h, const struct wanted *w,
     return 0;
 }
 
-static int host_get(struct errand *e, struct registry_host *h, const struct wanted *w,
+static int host_get(struct errand *e, struct registry_host *h, const struct document_wanted *w,
                     struct received *ret, struct trouble *t)
 {
     char path[PATH_ROOM];
@@ -156,7 +157,7 @@ static int host_get(struct errand *e, struct registry_host *h, const struct want
     return r;
 }
 
-static int wanted_get(struct errand *e, const struct wanted *w, struct received *ret,
+static int wanted_get(struct errand *e, const struct document_wanted *w, struct received *ret,
                       struct registry_host **ret_host, struct trouble *t)
 {
     struct registry_host *h;
@@ -175,7 +176,7 @@ static int wanted_get(struct errand *e, const struct wanted *w, struct received 
 /* ---- the first question: has it changed? ---- */
 
 /* 1: `done` has digest, type and size. 0: this does not tell. */
-static int host_head(struct errand *e, struct registry_host *h, const struct wanted *w,
+static int host_head(struct errand *e, struct registry_host *h, const struct document_wanted *w,
                      struct registry_msg *done, struct trouble *t)
 {
     char path[PATH_ROOM];
@@ -201,7 +202,7 @@ static int host_head(struct errand *e, struct registry_host *h, const struct wan
     return r;
 }
 
-static int wanted_head(struct errand *e, const struct wanted *w, struct registry_msg *done,
+static int wanted_head(struct errand *e, const struct document_wanted *w, struct registry_msg *done,
                        struct trouble *t)
 {
     struct registry_host *h;
@@ -228,7 +229,7 @@ static int document_fault(const struct registry_host *h, enum registry_fault fau
 static int resolve_config(struct errand *e, const struct document *manifest, bool check,
                           struct trouble *t)
 {
-    const struct job *job = e->session->job;
+    const struct registry_job *job = e->session->job;
     const struct image_limits limits = {.layers = job->layers_max, .bytes = job->bytes_max};
     enum registry_fault fault = REGISTRY_MALFORMED;
     struct registry_host *h = session_origin(e->session);
@@ -241,11 +242,11 @@ static int resolve_config(struct errand *e, const struct document *manifest, boo
     if (r < 0)
         return document_fault(h, fault, &err, t);
     {
-        const struct wanted w = {.name = config.digest,
-                                 .digest = config.digest,
-                                 .size = config.size,
-                                 .is_blob = true,
-                                 .most = DOCUMENT_CONFIG_MAX};
+        const struct document_wanted w = {.name = config.digest,
+                                          .digest = config.digest,
+                                          .size = config.size,
+                                          .is_blob = true,
+                                          .most = DOCUMENT_CONFIG_MAX};
 
         r = wanted_get(e, &w, &g, &h, t);
     }
@@ -265,7 +266,7 @@ static int resolve_config(struct errand *e, const struct document *manifest, boo
 }
 
 /* One level: gets a document, sends it, and goes down to what it points to. */
-static int resolve_level(struct errand *e, const struct wanted *w, int level,
+static int resolve_level(struct errand *e, const struct document_wanted *w, int level,
                          struct registry_msg *done, struct trouble *t)
 {
     const bool top_only = (e->msg.flags & REGISTRY_TOP_ONLY) != 0;
@@ -275,7 +276,7 @@ static int resolve_level(struct errand *e, const struct wanted *w, int level,
     struct pointed next;
     struct err err = ERR_NONE;
     struct received g;
-    struct wanted down;
+    struct document_wanted down;
     int r = wanted_get(e, w, &g, &h, t);
 
     if (r < 0)
@@ -306,7 +307,7 @@ static int resolve_level(struct errand *e, const struct wanted *w, int level,
         return document_fault(h, fault, &err, t);
     if (next.size > DOCUMENT_MAX)
         return trouble_set(t, REGISTRY_LIMIT, -EFBIG, "%s: a manifest larger than 4 MiB", h->shown);
-    down = (struct wanted){
+    down = (struct document_wanted){
         .name = next.digest, .digest = next.digest, .size = next.size, .most = DOCUMENT_MAX};
     return resolve_level(e, &down, level + 1, done, t);
 }
@@ -314,10 +315,10 @@ static int resolve_level(struct errand *e, const struct wanted *w, int level,
 int request_resolve(struct errand *e, struct registry_msg *done, int *ret_fd, struct trouble *t)
 {
     const bool by_digest = digest_ok(e->msg.name), head = (e->msg.flags & REGISTRY_HEAD) != 0;
-    const struct wanted w = {.name = e->msg.name,
-                             .digest = by_digest ? e->msg.name : "",
-                             .size = -1,
-                             .most = DOCUMENT_MAX};
+    const struct document_wanted w = {.name = e->msg.name,
+                                      .digest = by_digest ? e->msg.name : "",
+                                      .size = -1,
+                                      .most = DOCUMENT_MAX};
     int r = 0;
 
     (void)ret_fd;

@@ -21,7 +21,7 @@ static void remote_init(struct registry_host *r)
     (void)pthread_mutex_init(&r->lock, NULL);
 }
 
-void session_init(struct session *s, const struct job *job, int control)
+void session_init(struct session *s, const struct registry_job *job, int control)
 {
     struct registry_host *r;
 

@@ -41,8 +41,8 @@ struct registry_host {
 };
 
 struct session {
-    const struct job *job; /* borrowed */
-    int control;           /* borrowed */
+    const struct registry_job *job; /* borrowed */
+    int control;                    /* borrowed */
     pthread_mutex_t send_lock;
     struct registry_host remotes[REMOTES_MAX]; /* mirrors in their order, then the origin */
     size_t remote_count;
@@ -59,7 +59,7 @@ struct errand {
     int64_t waited_ms; /* for retries so far */
 };
 
-void session_init(struct session *s, const struct job *job, int control);
+void session_init(struct session *s, const struct registry_job *job, int control);
 void session_done(struct session *s);
 struct registry_host *session_origin(struct session *s);
 

@@ -1,6 +1,6 @@
 #pragma once
 
-/* The answer of a token server (distribution's spec/auth/token.md and oauth.md). Hostile JSON.
+/* The answer of a token server (distribution's token and OAuth forms). Hostile JSON.
  * Pure. */
 
 #include <stddef.h>
