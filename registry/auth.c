@@ -301,16 +301,19 @@ static int auth_get_token(struct errand *e, struct registry_host *h, const char 
 }
 
 int auth_make_header(struct errand *e, struct registry_host *h, const char *mount_from,
-                     uint64_t stale, char **ret, uint64_t *ret_number, struct trouble *t)
+                     uint64_t stale, char **ret, uint64_t *ret_number, bool *ret_fresh,
+                     struct trouble *t)
 {
     const struct job_credential *c = h->credential;
     char scopes[REMOTE_SCOPE_MAX];
     struct host_token *token = NULL;
     char *header = NULL;
+    uint64_t before;
     int r = 0;
 
     *ret = NULL;
     *ret_number = 0;
+    *ret_fresh = false;
     (void)pthread_mutex_lock(&h->lock);
     if (c->bearer != NULL && c->bearer[0] != '\0') {
         header = header_of("Bearer", c->bearer);
@@ -320,8 +323,10 @@ int auth_make_header(struct errand *e, struct registry_host *h, const char *moun
         r = header == NULL ? auth_no_memory(t) : 0;
     } else if (h->challenge.scheme == CHALLENGE_BEARER) {
         auth_format_scope(e, h, mount_from, scopes, sizeof(scopes));
+        before = h->token_number;
         r = auth_get_token(e, h, scopes, stale, &token, t);
         if (r == 0) {
+            *ret_fresh = h->token_number != before;
             header = header_of("Bearer", token->text);
             *ret_number = token->number;
             r = header == NULL ? auth_no_memory(t) : 0;

@@ -17,7 +17,7 @@
 #include "header.h"
 #include "refusal.h"
 
-enum { HOPS_MAX = 10, PATH_MAX_BYTES = 1024, PORT_HTTP = 80, PORT_HTTPS = 443 };
+enum { HOPS_MAX = 10, TOKENS_MAX = 3, PATH_MAX_BYTES = 1024, PORT_HTTP = 80, PORT_HTTPS = 443 };
 
 /* ---- what the job says of a host ---- */
 
@@ -279,10 +279,13 @@ static int call_url(const struct registry_host *h, const struct call *c, struct 
                : trouble_set(t, REGISTRY_LOCAL, -ENAMETOOLONG, "a name that is too long");
 }
 
-/* One attempt: with what is known of the host, and once more if it asks for another token. */
+/* One attempt: with what is known of the host, and again if it asks for another token. A token that
+ * was made because of a 401 and is refused is the end; one that another request has made meanwhile
+ * may be used up as well. */
 static int call_attempt(struct errand *e, struct registry_host *h, const struct call *c,
                         struct http_response *ret, struct url *ret_url, struct trouble *t)
 {
+    bool fresh = false;
     uint64_t number = 0;
 
     for (int tries = 0;; tries++) {
@@ -295,13 +298,13 @@ static int call_attempt(struct errand *e, struct registry_host *h, const struct 
             return r;
         own = url_same_origin(&u, &h->base);
         if (own)
-            r = auth_make_header(e, h, c->mount_from, number, &auth, &number, t);
+            r = auth_make_header(e, h, c->mount_from, number, &auth, &number, &fresh, t);
         if (r == 0)
             r = call_follow(e, c, &u, auth, ret, &from, t);
         if (r == 0 && ret_url != NULL)
             *ret_url = from;
-        if (r == 0 && ret->status == 401 && own && tries == 0 && url_same_origin(&from, &u) &&
-            !(c->body_is_stream && c->body_fd >= 0)) {
+        if (r == 0 && ret->status == 401 && own && tries < TOKENS_MAX && (tries == 0 || !fresh) &&
+            url_same_origin(&from, &u) && !(c->body_is_stream && c->body_fd >= 0)) {
             auth_challenge(h, &ret->challenge);
             if (auth_has_answer(h, auth != NULL)) {
                 http_response_done(ret);

@@ -383,8 +383,11 @@ static int resolve_add(struct curl_slist **list, const char *host, uint16_t port
 {
     char text[RESOLVE_ROOM];
     struct curl_slist *more;
+    struct address literal;
     size_t at;
 
+    if (address_parse_host(host, &literal) == 0)
+        return 0; /* libcurl reads it by itself */
     at = (size_t)snprintf(text, sizeof(text), "%s:%u:", host, port);
     for (int i = 0; i < count; i++) {
         char one[ADDRESS_TEXT_MAX];
@@ -642,8 +645,9 @@ static int http_fail_tls(const struct http *h, CURLcode code, struct trouble *t)
                             ? "certificate signed by unknown authority"
                         : verify == 10 ? "certificate has expired"
                         : verify == 9  ? "certificate is not yet valid"
-                        : verify == 0  ? "certificate is not valid for this host"
-                                       : why);
+                        : verify == 0 || strstr(why, "subject name") != NULL
+                            ? "certificate is not valid for this host"
+                            : why);
     t->no_tls = true;
     return r;
 }

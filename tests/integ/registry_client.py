@@ -65,7 +65,7 @@ class Client:
             for i in range(4):
                 os.dup2(100 + i, 3 + i)
 
-        self.proc = subprocess.Popen([*wrap, PROGRAM, "worker"], stdin=subprocess.DEVNULL, env={}, close_fds=False, preexec_fn=place)
+        self.proc = subprocess.Popen([*wrap, PROGRAM, "worker"], stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL, env={}, close_fds=False, preexec_fn=place)
         its.close()
         for x in texts:
             os.close(x)
