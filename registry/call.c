@@ -252,7 +252,7 @@ static int host_prepare(struct errand *e, struct registry_host *h, struct troubl
             if (r < 0 && https.fault == REGISTRY_TLS && t->fault == REGISTRY_CONNECT)
                 *t = https;
         }
-        if (r == 0 || !errand_try_again(e, &attempt, t))
+        if (r == 0 || (h->is_mirror && t->no_tls) || !errand_try_again(e, &attempt, t))
             break;
     }
     (void)pthread_mutex_unlock(&h->lock);
@@ -331,8 +331,9 @@ int call_perform(struct errand *e, struct registry_host *h, const struct call *c
             if (r < 0)
                 http_response_done(ret);
         }
+        /* Of a mirror that cannot be reached the next one is the second attempt. */
         if (r == 0 || c->once || (c->body_is_stream && c->body_fd >= 0) ||
-            !errand_try_again(e, &attempt, t))
+            (h->is_mirror && t->no_tls) || !errand_try_again(e, &attempt, t))
             return r;
         r = 0;
     }
