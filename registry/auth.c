@@ -216,7 +216,8 @@ static int auth_post(struct errand *e, struct registry_host *h, const char *scop
     struct call c = {.method = "POST",
                      .body_fd = FD_NONE,
                      .headers = {"Content-Type: application/x-www-form-urlencoded"},
-                     .answer_max = TOKEN_ANSWER_MAX};
+                     .answer_max = TOKEN_ANSWER_MAX,
+                     .secret = true};
     struct url realm;
     int r = auth_parse_realm(h, &realm, t);
 

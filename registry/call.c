@@ -121,13 +121,18 @@ int call_follow(struct errand *e, const struct call *c, const struct url *first,
                 *ret_url = at;
             return 0;
         }
-        r = hops == HOPS_MAX
-                ? trouble_set(t, REGISTRY_MALFORMED, -ELOOP, "%s: redirected more than %d times",
-                              first->host, HOPS_MAX)
-            : c->body_is_stream
-                ? trouble_set(t, REGISTRY_MALFORMED, -EOPNOTSUPP,
-                              "%s: redirected an upload that cannot be sent again", first->host)
-                : hop_next(&at, ret, &next, t);
+        if (hops == HOPS_MAX)
+            r = trouble_set(t, REGISTRY_MALFORMED, -ELOOP, "%s: redirected more than %d times",
+                            first->host, HOPS_MAX);
+        else if (c->body_is_stream && c->body_fd >= 0)
+            r = trouble_set(t, REGISTRY_MALFORMED, -EOPNOTSUPP,
+                            "%s: redirected an upload that cannot be sent again", first->host);
+        else
+            r = hop_next(&at, ret, &next, t);
+        if (r == 0 && c->secret && !url_same_origin(&next, first))
+            r = trouble_set(t, REGISTRY_ADDRESS, -EPERM,
+                            "%s: redirected credentials to %s, which is refused", first->host,
+                            next.host);
         http_response_done(ret);
         if (r < 0)
             return r;
@@ -141,11 +146,12 @@ static const struct {
     int status;
     enum registry_fault fault;
     int code;
+    const char *text; /* for an answer without words; NULL: what was asked for */
 } status_faults[] = {
-    {401, REGISTRY_UNAUTHORIZED, -EACCES},
-    {403, REGISTRY_DENIED, -EPERM},
-    {404, REGISTRY_NOT_FOUND, -ENOENT},
-    {429, REGISTRY_BUSY, -EBUSY},
+    {401, REGISTRY_UNAUTHORIZED, -EACCES, "unauthorized: authentication required"},
+    {403, REGISTRY_DENIED, -EPERM, "denied: requested access to the resource is denied"},
+    {404, REGISTRY_NOT_FOUND, -ENOENT, NULL},
+    {429, REGISTRY_BUSY, -EBUSY, "toomanyrequests"},
 };
 
 int call_refused(const struct registry_host *h, const struct http_response *p, const char *what,
@@ -156,12 +162,14 @@ int call_refused(const struct registry_host *h, const struct http_response *p, c
     const char *word = "unauthorized: ";
     int code = -EREMOTEIO;
 
+    refusal_text(p->body.data != NULL ? p->body.data : "", p->body.len, text);
     for (size_t i = 0; i < sizeof(status_faults) / sizeof(status_faults[0]); i++)
         if (status_faults[i].status == p->status) {
             fault = status_faults[i].fault;
             code = status_faults[i].code;
+            if (text[0] == '\0' && status_faults[i].text != NULL)
+                (void)strcpy(text, status_faults[i].text);
         }
-    refusal_text(p->body.data != NULL ? p->body.data : "", p->body.len, text);
     /* Docker's code for a right that is missing; some registries send it with 401 or 404. */
     if (strncmp(text, "denied", 6) == 0)
         fault = REGISTRY_DENIED;

@@ -29,7 +29,8 @@ struct call {
     size_t answer_max;
     http_body_fn *on_body;
     void *data;
-    bool once; /* the caller tries again by itself */
+    bool once;   /* the caller tries again by itself */
+    bool secret; /* the body goes to no other origin, also by redirect */
 };
 
 /*

@@ -160,8 +160,11 @@ static int job_check(const struct registry_job *j, struct err *err)
     if (!is_host(j->host) || !is_repository(j->repository) || !is_plain(j->shown) ||
         !is_plain(j->user_agent))
         return err_set(err, -EINVAL, "host, shown, repository or userAgent: not valid");
+    if (!is_plain(j->credential.bearer))
+        return err_set(err, -EINVAL, "credential.registryToken: not valid");
     for (size_t i = 0; i < j->mirror_count; i++)
-        if (!is_host(j->mirrors[i].host) || !is_repository(j->mirrors[i].repository))
+        if (!is_plain(j->mirrors[i].credential.bearer) || !is_host(j->mirrors[i].host) ||
+            !is_repository(j->mirrors[i].repository))
             return err_set(err, -EINVAL, "mirrors[%zu]: no valid host or repository", i);
     for (size_t i = 0; i < j->tls_count; i++)
         if (!is_host(j->tls[i].host))

@@ -175,7 +175,8 @@ static int wanted_get(struct errand *e, const struct document_wanted *w, struct 
 
 /* ---- the first question: has it changed? ---- */
 
-/* 1: `done` has digest, type and size. 0: this does not tell. */
+/* 1: `done` has digest, type and size. 0: this does not tell: a refusal of a HEAD has no words, so
+ * that they are asked for by GET. */
 static int host_head(struct errand *e, struct registry_host *h, const struct document_wanted *w,
                      struct registry_msg *done, struct trouble *t)
 {
@@ -186,13 +187,12 @@ static int host_head(struct errand *e, struct registry_host *h, const struct doc
 
     if (r < 0)
         return trouble_set(t, REGISTRY_LOCAL, r, "a name that is too long");
+    c.once = true;
     r = call_perform(e, h, &c, &p, NULL, t);
     if (r < 0)
-        return r;
-    if (p.status == 401 || p.status == 403 || p.status == 404)
-        r = wanted_refused(h, w, &p, t);
-    else if (p.status == 200 && digest_ok(p.digest) &&
-             (w->digest[0] == '\0' || strcmp(w->digest, p.digest) == 0)) {
+        return t->fault == REGISTRY_CANCELED ? r : 0;
+    if (p.status == 200 && digest_ok(p.digest) &&
+        (w->digest[0] == '\0' || strcmp(w->digest, p.digest) == 0)) {
         (void)strcpy(done->digest, p.digest);
         (void)snprintf(done->media_type, sizeof(done->media_type), "%s", p.media_type);
         done->size = p.length > 0 ? p.length : 0;
@@ -209,11 +209,8 @@ static int wanted_head(struct errand *e, const struct document_wanted *w, struct
     size_t at = 0;
     int r = 0;
 
-    while ((h = request_next_host(e, w->digest[0] != '\0', &at)) != NULL) {
+    while (r == 0 && (h = request_next_host(e, w->digest[0] != '\0', &at)) != NULL)
         r = host_head(e, h, w, done, t);
-        if (r >= 0 || !request_goes_on(e, h, t))
-            return r;
-    }
     return r;
 }
 
