@@ -368,7 +368,7 @@ int auth_login(struct errand *e, struct registry_host *h, char **ret, struct tro
     (void)pthread_mutex_lock(&h->lock);
     if (h->challenge.scheme == CHALLENGE_BEARER && has_password(h->credential)) {
         r = auth_post(e, h, h->challenge.scope, true, &token, &no_form, t);
-        if (r == 0)
+        if (r == 0 && token != NULL)
             *ret = take(token->refresh);
         /* No such form, or none for this user: the ordinary one decides. */
         if (r < 0 && t->fault != REGISTRY_CANCELED)

@@ -168,7 +168,7 @@ int call_refused(const struct registry_host *h, const struct http_response *p, c
             fault = status_faults[i].fault;
             code = status_faults[i].code;
             if (text[0] == '\0' && status_faults[i].text != NULL)
-                (void)strcpy(text, status_faults[i].text);
+                (void)snprintf(text, sizeof(text), "%s", status_faults[i].text);
         }
     /* Docker's code for a right that is missing; some registries send it with 401 or 404. */
     if (strncmp(text, "denied", 6) == 0)

@@ -193,7 +193,7 @@ static void index_format_platforms(json_t *entries, char *ret, size_t size)
         if (entry_is_attestation(entry) || !entry_read_platform(entry, &p))
             continue;
         if (shown++ == SHOWN_PLATFORMS) {
-            at += (size_t)snprintf(whole + at, sizeof(whole) - at, ", ...");
+            (void)snprintf(whole + at, sizeof(whole) - at, ", ...");
             break;
         }
         platform_format(&p, one, sizeof(one));
@@ -270,8 +270,7 @@ static int layer_check(json_t *layer, size_t i, int64_t *left, const struct imag
     *ret_fault = REGISTRY_UNSUPPORTED;
     if (strstr(p.media_type, "nondistributable") != NULL || strstr(p.media_type, "foreign") != NULL)
         return err_set(err, -EOPNOTSUPP,
-                       "layer %zu is not in the registry but elsewhere (%s), which is not fetched",
-                       i + 1, "a foreign layer");
+                       "layer %zu is a foreign one, not in the registry but elsewhere", i + 1);
     if (media_kind(p.media_type) != MEDIA_LAYER) {
         text_for_terminal(p.media_type, strlen(p.media_type), shown, sizeof(shown));
         return err_set(err, -EOPNOTSUPP, "unsupported media type %s of layer %zu", shown, i + 1);

@@ -222,7 +222,7 @@ static void http_excuse(struct http *h, int64_t since)
 static void header_copy(char *ret, size_t size, const char *value)
 {
     if (strlen(value) < size) /* else it is as if it were missing */
-        (void)strcpy(ret, value);
+        (void)memcpy(ret, value, strlen(value) + 1);
 }
 
 static void response_add_header(struct http_response *p, const char *name, const char *value)

@@ -19,6 +19,7 @@
 enum {
     HOSTS_MAX = 1024,
     MIRRORS_MAX = 16,
+    TLS_MAX = 2 * MIRRORS_MAX,
     SECRET_MAX = 64 << 10,
     PEM_MAX = 1 << 20,
     NAME_BYTES = 255,
@@ -102,7 +103,7 @@ static const struct jfield job_fields[] = {
     {.name = "insecure",   .decode = j_strings, .off = offsetof(struct registry_job, insecure), .max = HOSTS_MAX},
     {.name = "exempt",     .decode = j_strings, .off = offsetof(struct registry_job, exempt), .max = HOSTS_MAX},
     {.name = "mirrors",    .decode = j_objects, .off = offsetof(struct registry_job, mirrors), .max = MIRRORS_MAX, .array = &mirror_array},
-    {.name = "tls",        .decode = j_objects, .off = offsetof(struct registry_job, tls), .max = 2 * MIRRORS_MAX, .array = &tls_array},
+    {.name = "tls",        .decode = j_objects, .off = offsetof(struct registry_job, tls), .max = TLS_MAX, .array = &tls_array},
     {.name = "proxy",      .decode = j_object,  .off = 0, .fields = proxy_fields},
     {.name = "addresses",  .decode = j_enum,    .off = offsetof(struct registry_job, addresses), .names = address_names},
     {.name = "userAgent",  .decode = j_string,  .off = offsetof(struct registry_job, user_agent), .min = 1, .max = NAME_BYTES},
@@ -182,7 +183,8 @@ static int job_set_defaults(struct registry_job *j, struct err *err)
     else if (j->platform.os[0] == '\0')
         (void)strcpy(j->platform.os, "linux");
     if (j->platform.architecture[0] == '\0')
-        (void)strcpy(j->platform.architecture, machine.architecture);
+        (void)snprintf(j->platform.architecture, sizeof(j->platform.architecture), "%s",
+                       machine.architecture);
     if (strcmp(j->platform.architecture, machine.architecture) == 0)
         j->platform.level = machine.level;
     if (j->shown == NULL)

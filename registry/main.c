@@ -292,7 +292,7 @@ static int program_prepare(struct registry_program *p, struct registry_job **ret
     if (resolver == NULL)
         return err_errno(err, -ENOMEM, "resolver");
     session_init(&p->session, *ret_job, REGISTRY_FD_CONTROL);
-    r = confine_begin(FDS_KEPT, (uint64_t)(*ret_job)->bytes_max, err);
+    r = confine_begin(FDS_KEPT, (uint64_t)p->session.job->bytes_max, err);
     if (r == 0)
         r = http_client_new(*ret_job, resolver, ca, &p->client, err);
     if (r == 0)

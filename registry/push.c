@@ -175,9 +175,7 @@ static int push_patch(struct push *p, struct trouble *t)
         r = call_refused(p->h, &a, "the blob was not taken", t);
         if (a.status == 404 || a.status == 416) /* the upload is lost: a new one may do */
             t->may_pass = true;
-        if (a.status == 405 && !p->spent)
-            p->no_patch = t->may_pass = true;
-        else if (a.status == 405 && !p->is_stream)
+        if (a.status == 405 && (!p->spent || !p->is_stream))
             p->no_patch = t->may_pass = true;
     }
     http_response_done(&a);
@@ -244,7 +242,7 @@ int request_push_blob(struct errand *e, struct registry_msg *done, int *ret_fd, 
         r = push_begin(&p, e->msg.name, t);
         if (r == 1) {
             done->flags |= REGISTRY_MOUNTED;
-            (void)strcpy(done->name, e->msg.name);
+            (void)snprintf(done->name, sizeof(done->name), "%s", e->msg.name);
             return 0;
         }
         if (r < 0 && (t->fault == REGISTRY_CANCELED || t->fault == REGISTRY_CONNECT))
@@ -312,7 +310,7 @@ int request_push_manifest(struct errand *e, struct registry_msg *done, int *ret_
         r = trouble_set(t, REGISTRY_DIGEST, -EBADMSG,
                         "%s: it has stored the manifest under another digest, %s", h->shown,
                         a.digest);
-    (void)strcpy(done->digest, e->msg.digest);
+    (void)snprintf(done->digest, sizeof(done->digest), "%s", e->msg.digest);
     http_response_done(&a);
     return r;
 }

@@ -53,7 +53,7 @@ int request_login(struct errand *e, struct registry_msg *done, int *ret_fd, stru
         return 0;
     r = auth_login(e, h, &identity, t);
     if (r == 0 && identity != NULL && strlen(identity) <= REGISTRY_TEXT_MAX)
-        (void)strcpy(done->text, identity);
+        (void)snprintf(done->text, sizeof(done->text), "%s", identity);
     if (identity != NULL)
         explicit_bzero(identity, strlen(identity));
     return r;

@@ -34,7 +34,7 @@ static void digest_of(const void *data, size_t len, char ret[DIGEST_LEN + 1])
     size_t at = 7;
 
     (void)EVP_Digest(data, len, md, &n, EVP_sha256(), NULL);
-    (void)strcpy(ret, "sha256:");
+    (void)snprintf(ret, DIGEST_LEN + 1, "%s", "sha256:");
     for (unsigned i = 0; i < SHA256_BYTES; i++)
         at += (size_t)snprintf(ret + at, 3, "%02x", md[i]);
 }
@@ -193,7 +193,7 @@ static int host_head(struct errand *e, struct registry_host *h, const struct doc
         return t->fault == REGISTRY_CANCELED ? r : 0;
     if (p.status == 200 && digest_ok(p.digest) &&
         (w->digest[0] == '\0' || strcmp(w->digest, p.digest) == 0)) {
-        (void)strcpy(done->digest, p.digest);
+        (void)snprintf(done->digest, sizeof(done->digest), "%s", p.digest);
         (void)snprintf(done->media_type, sizeof(done->media_type), "%s", p.media_type);
         done->size = p.length > 0 ? p.length : 0;
         r = 1;
@@ -285,8 +285,8 @@ static int resolve_level(struct errand *e, const struct document_wanted *w, int 
     else
         r = errand_send_document(e, d->kind, g.digest, d->media_type, g.body.data, g.body.len, t);
     if (r == 0 && level == 0) {
-        (void)strcpy(done->digest, g.digest);
-        (void)strcpy(done->media_type, d->media_type);
+        (void)snprintf(done->digest, sizeof(done->digest), "%s", g.digest);
+        (void)snprintf(done->media_type, sizeof(done->media_type), "%s", d->media_type);
         done->size = (int64_t)g.body.len;
     }
     received_done(&g);
@@ -336,8 +336,8 @@ int request_resolve(struct errand *e, struct registry_msg *done, int *ret_fd, st
             r = wanted_get(e, &w, &g, &h, t);
             if (r < 0)
                 return r;
-            (void)strcpy(done->digest, g.digest);
-            (void)strcpy(done->media_type, g.media_type);
+            (void)snprintf(done->digest, sizeof(done->digest), "%s", g.digest);
+            (void)snprintf(done->media_type, sizeof(done->media_type), "%s", g.media_type);
             done->size = (int64_t)g.body.len;
             received_done(&g);
             return 0;

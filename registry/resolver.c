@@ -73,7 +73,8 @@ static void resolver_add_search(struct resolver *r, char *words)
         while (len > 0 && w[len - 1] == '.')
             w[--len] = '\0';
         if (len > 0 && len < NAME_ROOM && r->search_count < SEARCH_MAX)
-            (void)strcpy(r->search[r->search_count++], w);
+            (void)snprintf(r->search[r->search_count++], sizeof(r->search[r->search_count++]), "%s",
+                           w);
     }
 }
 

@@ -108,7 +108,7 @@ static int url_parse_authority(const char *text, struct url *u, struct err *err)
     int r;
 
     u->port = 0;
-    if (memchr(text, '@', len) != NULL || (r = url_parse_host(text, len, u->host, &u->port)) < 0)
+    if (memchr(text, '@', len) != NULL || url_parse_host(text, len, u->host, &u->port) < 0)
         return err_set(err, -EINVAL, "a URL whose host is no name or address");
     if (u->port == 0)
         u->port = u->https ? PORT_HTTPS : PORT_HTTP;

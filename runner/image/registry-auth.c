@@ -61,7 +61,7 @@ bool registry_host_of(const char *text, char ret[REFERENCE_NAME_MAX + 1])
     ret[len] = '\0';
     for (size_t i = 0; i < sizeof(aliases) / sizeof(aliases[0]); i++)
         if (strcmp(ret, aliases[i]) == 0)
-            (void)strcpy(ret, hub);
+            (void)snprintf(ret, REFERENCE_NAME_MAX + 1, "%s", hub);
     return true;
 }
 
@@ -258,7 +258,7 @@ static int config_find_helper(json_t *root, const char *host, char ret[REGISTRY_
         return err_set(err, -EINVAL,
                        "the name of a credential helper: must be letters, digits, . _ "
                        "or -");
-    (void)strcpy(ret, json_string_value(suffix));
+    (void)snprintf(ret, REGISTRY_HELPER_MAX + 1, "%s", json_string_value(suffix));
     return 0;
 }
 
