@@ -36,18 +36,6 @@ bool header_content_range(const char *text, int64_t *ret_first, int64_t *ret_las
     return true;
 }
 
-int64_t header_upload_range(const char *text)
-{
-    int64_t last;
-
-    if (strncasecmp(text, "bytes", 5) == 0 && (text[5] == '=' || text[5] == ' '))
-        text += 6;
-    if (number_take(&text, NUMBER_DIGITS_MAX) != 0 || *text++ != '-')
-        return -EINVAL;
-    last = number_whole(text, NUMBER_DIGITS_MAX);
-    return last < 0 ? -EINVAL : last + 1;
-}
-
 int64_t header_retry_after(const char *text, int64_t now)
 {
     static const char *const formats[] = {"%a, %d %b %Y %H:%M:%S GMT", "%A, %d-%b-%y %H:%M:%S GMT",

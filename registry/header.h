@@ -10,9 +10,6 @@
  */
 bool header_content_range(const char *text, int64_t *ret_first, int64_t *ret_last,
                           int64_t *ret_total);
-/* Range of an upload: "0-LAST", or "bytes=0-LAST". Returns the bytes that the registry has, or
- * -EINVAL. ("0-0" means one byte or none; the caller asks no more than that.) */
-int64_t header_upload_range(const char *text);
 /* Retry-After: seconds, or an HTTP date, of which now (seconds since the epoch) is subtracted.
  * Returns seconds from now on, at least 0, or -EINVAL. */
 int64_t header_retry_after(const char *text, int64_t now);

@@ -235,17 +235,12 @@ static void response_add_header(struct http_response *p, const char *name, const
         p->length = number_whole(value, NUMBER_DIGITS_MAX);
         if (p->length < 0)
             p->length = -1;
-    } else if (strcasecmp(name, "oci-chunk-min-length") == 0) {
-        p->chunk_min = number_whole(value, NUMBER_DIGITS_MAX);
     } else if (strcasecmp(name, "docker-content-digest") == 0) {
-        p->has_digest = true;
         header_copy(p->digest, sizeof(p->digest), value);
     } else if (strcasecmp(name, "etag") == 0) {
         header_copy(p->etag, sizeof(p->etag), value);
     } else if (strcasecmp(name, "content-range") == 0) {
         header_copy(p->content_range, sizeof(p->content_range), value);
-    } else if (strcasecmp(name, "range") == 0) {
-        header_copy(p->range, sizeof(p->range), value);
     } else if (strcasecmp(name, "retry-after") == 0) {
         header_copy(p->retry_after, sizeof(p->retry_after), value);
     } else if (strcasecmp(name, "location") == 0) {

@@ -69,11 +69,9 @@ struct http_response {
     struct challenge challenge;
     int64_t length; /* Content-Length; -1 = not given */
     char media_type[MEDIA_TYPE_MAX + 1], digest[DIGEST_LEN + 1], etag[256], content_range[80],
-        range[80], retry_after[64];
+        retry_after[64];
     char location[URL_TARGET_MAX + 1], link[URL_TARGET_MAX + 1];
-    bool has_digest;   /* the header was there, if not in a valid form */
-    int64_t chunk_min; /* OCI-Chunk-Min-Length; 0 = none */
-    struct buf body;   /* what on_body did not get; owned: http_response_done */
+    struct buf body; /* what on_body did not get; owned: http_response_done */
 };
 
 void http_response_done(struct http_response *p);

@@ -46,20 +46,6 @@ void session_init(struct session *s, const struct registry_job *job, int control
     r->credential = &job->credential;
 }
 
-void session_done(struct session *s)
-{
-    for (size_t i = 0; i < s->remote_count; i++) {
-        struct registry_host *r = &s->remotes[i];
-
-        for (size_t k = 0; k < REMOTE_TOKENS_MAX; k++) {
-            free(r->tokens[k].scope);
-            free(r->tokens[k].text);
-        }
-        (void)pthread_mutex_destroy(&r->lock);
-    }
-    (void)pthread_mutex_destroy(&s->send_lock);
-}
-
 struct registry_host *session_origin(struct session *s)
 {
     return &s->remotes[s->remote_count - 1];

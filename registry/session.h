@@ -60,7 +60,6 @@ struct errand {
 };
 
 void session_init(struct session *s, const struct registry_job *job, int control);
-void session_done(struct session *s);
 struct registry_host *session_origin(struct session *s);
 
 /* Sends a message of the errand's id. A parent that is gone ends the process anyway. */

@@ -26,6 +26,7 @@ int trouble_from(struct trouble *t, enum registry_fault fault, const struct err 
 int trouble_wrap(struct trouble *t, const char *fmt, ...)
 {
     char rest[sizeof(t->text)];
+    size_t room, len;
     va_list ap;
     int n;
 
@@ -33,7 +34,12 @@ int trouble_wrap(struct trouble *t, const char *fmt, ...)
     va_start(ap, fmt);
     n = vsnprintf(t->text, sizeof(t->text), fmt, ap);
     va_end(ap);
-    if (n > 0 && (size_t)n + 2 < sizeof(t->text))
-        (void)snprintf(t->text + n, sizeof(t->text) - (size_t)n, ": %s", rest);
+    if (n < 0 || (size_t)n + 3 > sizeof(t->text))
+        return t->code;
+    (void)memcpy(t->text + n, ": ", 3);
+    room = sizeof(t->text) - (size_t)n - 3;
+    len = strnlen(rest, room);
+    (void)memcpy(t->text + n + 2, rest, len);
+    t->text[(size_t)n + 2 + len] = '\0';
     return t->code;
 }

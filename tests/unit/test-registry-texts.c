@@ -292,15 +292,6 @@ TEST(a_media_type_comes_without_its_parameters)
     CHECK_STR(got, "");
 }
 
-TEST(an_uploads_range_ends_at_its_last_byte)
-{
-    CHECK_INT(header_upload_range("0-0"), 1);
-    CHECK_INT(header_upload_range("bytes=0-99"), 100);
-    CHECK_INT(header_upload_range("1-99"), -EINVAL);
-    CHECK_INT(header_upload_range("0-"), -EINVAL);
-    CHECK_INT(header_upload_range("x"), -EINVAL);
-}
-
 /* ---- tokens ---- */
 
 TEST(a_token_is_read_under_either_name)
