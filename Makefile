@@ -291,7 +291,8 @@ builder-objects: $(BUILDER_TEST_OBJ) $(REGISTRY_SRC:%.c=$O/obj/%.o)
 
 unit: $(UNIT_BIN)
 # What the end-to-end tests run beside rind, of whatever flavour that is.
-INTEG_NEEDS := build/payload build/go-client build/go-sidecar build/go-limits build/shim-aarch64/sandbox-shim build/builder/rind-rootfs-subverted
+INTEG_NEEDS := build/payload build/go-client build/go-sidecar build/go-limits build/shim-aarch64/sandbox-shim build/builder/rind-rootfs-subverted \
+               build/registry/rind-registry
 integ: all $(INTEG_NEEDS)
 
 ## make run        install what is missing, build, and show a sandbox beside the host
