@@ -366,6 +366,7 @@ TEST(what_a_registry_says_is_one_line)
 
 TEST(a_text_for_a_terminal_changes_nothing_there)
 {
+    /* NOLINTNEXTLINE(misc-misleading-bidirectional): that is the point */
     static const char tricks[] = "a\xc2\x9b"
                                  "31m\xe2\x80\xae"
                                  "b\xef\xbb\xbf\x7f\xc3\xbc\xc0\x80";
