@@ -73,6 +73,11 @@ LIBS := -l:libext2fs.a -l:libcom_err.a -l:libnl-3.a -l:libuv_a.a -l:libldns.a -l
 BUILDER_LIBS := -Wl,--wrap=_archive_entry_copy_pathname_l -Wl,--wrap=_archive_entry_copy_link_l \
                 -l:libarchive.a -l:libzstd.a -l:libz.a -l:libcrypto.a
 
+# Of rind-registry alone. The distribution has no complete static libcurl; what its archive refers to beyond OpenSSL belongs to
+# protocols that are not spoken, and registry/absent.c stands in for it. So this program is static, too, and needs nothing of the
+# host.
+REGISTRY_LIBS := -l:libcurl.a -l:libssl.a -l:libcrypto.a -l:libjansson.a -lpthread -ldl -lm
+
 # The static parts that run inside a sandbox. musl: small, no NSS, no locale, no dlopen.
 SHIM_CFLAGS  := $(STD) -Wall -Wextra -Wshadow -Wconversion -Wformat=2 -Wundef -Wvla -Wcast-qual -Wstrict-prototypes \
                 -Wmissing-prototypes $(WERROR) -Os -g -fno-strict-aliasing -fno-common -fstack-protector-strong \
@@ -87,8 +92,12 @@ PROTO_SRC  := $(wildcard shim/proto/*.c)
 INIT_SRC   := $(wildcard shim/init/*.c)
 FILES_SRC  := $(wildcard shim/files/*.c)
 BUILDER_SRC := $(wildcard rootfs-builder/*.c)
+REGISTRY_SRC := $(wildcard registry/*.c)
 # What rind-rootfs shares with the runner and the shim.
 BUILDER_SHARED := runner/base/err.c runner/base/file.c runner/base/log.c runner/image/worker-proto.c $(PROTO_SRC)
+# What rind-registry shares with them.
+REGISTRY_SHARED := $(addprefix runner/,$(addsuffix .c,base/address base/base64 base/budget base/buf base/err base/file base/log base/number \
+    base/rfc3339 base/strtab image/manifest image/reference image/registry-proto json/decode json/parse policy/internet policy/net-rule))
 
 RUNNER_OBJ_tsan := $O/obj/tests/tsan/syscall.o
 RUNNER_OBJ := $(RUNNER_SRC:%.c=$O/obj/%.o) $(PROTO_SRC:%.c=$O/obj/%.o) $(RUNNER_OBJ_$(FLAVOUR))
@@ -100,11 +109,14 @@ UNIT_BIN := $(patsubst tests/unit/test-%.c,$O/unit/test-%,$(wildcard tests/unit/
 # Modules of the shim and of init that their unit tests link beside librunner (everything but the mains).
 SHIM_TEST_OBJ := $(patsubst %.c,$O/obj/%.o,$(filter-out %/main.c,$(FILES_SRC) $(INIT_SRC)))
 BUILDER_TEST_OBJ := $(patsubst %.c,$O/obj/%.o,$(filter-out %/main.c,$(BUILDER_SRC)))
+# Of rind-registry what is pure: the rest is driven as a program.
+REGISTRY_PURE := $(patsubst %,registry/%.c,challenge document header job lookup-message platform refusal token url)
+REGISTRY_TEST_OBJ := $(REGISTRY_PURE:%.c=$O/obj/%.o)
 FUZZ_BIN := $(patsubst tests/fuzz/fuzz-%.c,build/fuzz/fuzz-%,$(wildcard tests/fuzz/fuzz-*.c))
 
 .PHONY: all run check test test-browser test-wrangler test-clients deps lint asan tsan analyze tidy cppcheck fuzz bench soak install clean distclean help unit integ \
         format builder-objects
-all: $O/rind build/rind build/rind.1 build/rind.bash build/rind.spdx.json
+all: $O/rind build/rind build/rind.1 build/rind.bash build/rind.spdx.json build/registry/rind-registry
 
 help:
 	@sed -n 's/^## //p' Makefile
@@ -185,6 +197,17 @@ build/builder/obj/%.o: %.c
 	@mkdir -p $(@D)
 	$(Q)$(CC) $(BUILDER_CFLAGS) -c -o $@ $<
 
+# So is this one.
+REGISTRY_CFLAGS  := $(STD) $(WARN) $(WERROR) $(FLAVOUR_CFLAGS_rel) -ffunction-sections -fdata-sections -MMD -MP -Irunner -Ishim -Iregistry
+REGISTRY_LDFLAGS := $(FLAVOUR_LDFLAGS_rel) -static-pie -Wl,--gc-sections -Wl,--build-id=none
+
+build/registry/rind-registry: $(REGISTRY_SRC:%.c=build/registry/obj/%.o) $(REGISTRY_SHARED:%.c=build/registry/obj/%.o)
+	$(Q)scripts/link $(CC) $(REGISTRY_LDFLAGS) -o $@ $^ $(REGISTRY_LIBS) && strip $@
+
+build/registry/obj/%.o: %.c
+	@mkdir -p $(@D)
+	$(Q)$(CC) $(REGISTRY_CFLAGS) -c -o $@ $<
+
 build/rootfs.tar: rootfs-builder/default-rootfs rootfs-builder/ustar.py
 	@mkdir -p build
 	rootfs-builder/default-rootfs $@
@@ -213,6 +236,12 @@ $O/unit/test-rootfs-%: tests/unit/test-rootfs-%.c $(BUILDER_TEST_OBJ) $(LIBRUNNE
 	@mkdir -p $(@D)
 	$(Q)$(CC) $(CFLAGS) -Itests/unit -Irootfs-builder $(LDFLAGS) -Wl,--gc-sections -o $@ $< $(BUILDER_TEST_OBJ) $(LIBRUNNER) $(EMBED_OBJ) \
 	    $(BUILDER_LIBS) $(LIBS)
+
+# Those of rind-registry link its pure modules.
+.SECONDARY: $(REGISTRY_TEST_OBJ)
+$O/unit/test-registry-%: tests/unit/test-registry-%.c $(REGISTRY_TEST_OBJ) $(LIBRUNNER) $(EMBED_OBJ)
+	@mkdir -p $(@D)
+	$(Q)$(CC) $(CFLAGS) -Itests/unit -Iregistry $(LDFLAGS) -Wl,--gc-sections -o $@ $< $(REGISTRY_TEST_OBJ) $(LIBRUNNER) $(EMBED_OBJ) $(LIBS)
 
 # Runs it inside the sandboxes that it starts.
 $O/unit/test-launcher-hostile: | build/payload
@@ -250,6 +279,14 @@ build/fuzz/librind.a: $(FUZZ_OBJ)
 build/fuzz/libbuilder.a: $(patsubst %.c,build/fuzz/obj/%.o,$(filter-out %/main.c,$(BUILDER_SRC)))
 	@rm -f $@ && ar rcs $@ $^
 
+build/fuzz/libregistry.a: $(REGISTRY_PURE:%.c=build/fuzz/obj/%.o)
+	@rm -f $@ && ar rcs $@ $^
+
+build/fuzz/fuzz-registry-%: tests/fuzz/fuzz-registry-%.c build/fuzz/libregistry.a build/fuzz/librind.a $(EMBED_OBJ)
+	@mkdir -p $(@D)
+	$(Q)$(FUZZ_CC) -Iregistry -fsanitize=fuzzer -MMD -MP -MF $@.d -o $@ $< $(LLHTTP_SRC) build/fuzz/libregistry.a build/fuzz/librind.a \
+	    $(EMBED_OBJ) $(LIBS)
+
 build/fuzz/fuzz-rootfs-%: tests/fuzz/fuzz-rootfs-%.c build/fuzz/libbuilder.a build/fuzz/librind.a $(EMBED_OBJ)
 	@mkdir -p $(@D)
 	$(Q)$(FUZZ_CC) -Irootfs-builder -fsanitize=fuzzer -MMD -MP -MF $@.d -Wl,--gc-sections -o $@ $< $(LLHTTP_SRC) build/fuzz/libbuilder.a \
@@ -261,11 +298,12 @@ build/fuzz/fuzz-%: tests/fuzz/fuzz-%.c build/fuzz/librind.a $(EMBED_OBJ)
 	@mkdir -p $(@D)
 	$(Q)$(FUZZ_CC) -fsanitize=fuzzer -MMD -MP -MF $@.d -o $@ $< $(LLHTTP_SRC) build/fuzz/librind.a $(EMBED_OBJ) $(LIBS)
 
-builder-objects: $(BUILDER_TEST_OBJ)
+builder-objects: $(BUILDER_TEST_OBJ) $(REGISTRY_SRC:%.c=$O/obj/%.o)
 
 unit: $(UNIT_BIN)
 # What the end-to-end tests run beside rind, of whatever flavour that is.
-INTEG_NEEDS := build/payload build/go-client build/go-sidecar build/go-limits build/go-copy build/shim-aarch64/sandbox-shim build/builder/rind-rootfs-subverted
+INTEG_NEEDS := build/payload build/go-client build/go-sidecar build/go-limits build/go-copy build/shim-aarch64/sandbox-shim \
+               build/builder/rind-rootfs-subverted build/registry/rind-registry
 integ: all $(INTEG_NEEDS)
 
 ## make run        install what is missing, build, and show a sandbox beside the host
@@ -318,7 +356,7 @@ tidy: deps
 cppcheck: deps
 	@cppcheck -q --enable=warning,performance,portability --inline-suppr --error-exitcode=1 --std=c11 \
 	    --suppressions-list=scripts/cppcheck-suppressions --library=scripts/cppcheck.cfg \
-	    -Irunner -Ishim -Irootfs-builder runner shim rootfs-builder
+	    -Irunner -Ishim -Irootfs-builder -Iregistry runner shim rootfs-builder registry
 
 ## make fuzz       every fuzz target for FUZZ_SECONDS (60) each, from its seeds
 fuzz: deps

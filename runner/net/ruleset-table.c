@@ -31,6 +31,7 @@
 #include "base/hash.h"
 #include "net/conn-limit.h"
 #include "net/ruleset.h"
+#include "policy/internet.h"
 
 /* Key types as nft(8) numbers them, for display; a concatenation has six bits for each. */
 enum {
@@ -213,39 +214,6 @@ static const struct ruleset_rule {
     {CHAIN_OVER_FLOWS, {GOTO(CHAIN_REFUSE)}},
     {CHAIN_OVER_ALL,   {GOTO(CHAIN_REFUSE)}},
 };
-
-/* All addresses that are not the internet (IANA's special-purpose registries): the first address,
- * and the first one after the range. `open`: the range reaches to the end of the address space. */
-static const struct range {
-    uint8_t first[16], behind[16];
-    bool open;
-} private4[] = {
-    {{0}, {1}, false},                              /* 0.0.0.0/8 */
-    {{10}, {11}, false},                            /* 10.0.0.0/8 */
-    {{100, 64}, {100, 128}, false},                 /* 100.64.0.0/10: carriers; metadata of some clouds */
-    {{127}, {128}, false},                          /* 127.0.0.0/8 */
-    {{168, 63, 129, 16}, {168, 63, 129, 17}, false}, /* a cloud's own services on a public address */
-    {{169, 254}, {169, 255}, false},                /* 169.254.0.0/16: link-local, metadata */
-    {{172, 16}, {172, 32}, false},                  /* 172.16.0.0/12 */
-    {{192, 0, 0}, {192, 0, 1}, false},              /* 192.0.0.0/24 */
-    {{192, 0, 2}, {192, 0, 3}, false},              /* 192.0.2.0/24: documentation */
-    {{192, 88, 99}, {192, 88, 100}, false},         /* 192.88.99.0/24: 6to4 relays */
-    {{192, 168}, {192, 169}, false},                /* 192.168.0.0/16 */
-    {{198, 18}, {198, 20}, false},                  /* 198.18.0.0/15: benchmarks */
-    {{198, 51, 100}, {198, 51, 101}, false},        /* 198.51.100.0/24: documentation */
-    {{203, 0, 113}, {203, 0, 114}, false},          /* 203.0.113.0/24: documentation */
-    {{224}, {0}, true},                             /* 224.0.0.0/4: multicast; 240.0.0.0/4, broadcast */
-}, private6[] = {
-    /* Only 2000::/3 is the internet. So ::1, IPv4 in IPv6 (::ffff:0:0/96, NAT64's 64:ff9b::/96),
-     * unique local, link-local and multicast addresses are excluded. */
-    {{0}, {0x20}, false},
-    /* 2001::/23: Teredo and others, which contain IPv4 addresses */
-    {{0x20, 0x01}, {0x20, 0x01, 0x02}, false},
-    {{0x20, 0x01, 0x0d, 0xb8}, {0x20, 0x01, 0x0d, 0xb9}, false}, /* 2001:db8::/32: documentation */
-    {{0x20, 0x02}, {0x20, 0x03}, false}, /* 2002::/16: 6to4, which contains IPv4 addresses */
-    {{0x3f, 0xff}, {0x3f, 0xff, 0x10}, false},      /* 3fff::/20: documentation */
-    {{0x40}, {0}, true},
-};
 /* clang-format on */
 
 enum { LISTS_MAX = 64 }; /* lists of the connections of all sandboxes */
@@ -264,10 +232,10 @@ void ruleset_without_labels(void)
 
 #define COUNT(a) (sizeof(a) / sizeof((a)[0]))
 
-static void set_add_ranges(struct nft *n, const char *set, const struct range *ranges, size_t count,
-                           uint32_t len)
+static void set_add_ranges(struct nft *n, const char *set, const struct internet_range *ranges,
+                           size_t count, uint32_t len)
 {
-    struct nft_element e[2 * COUNT(private4)];
+    struct nft_element e[2 * INTERNET_RANGES_MAX];
     size_t used = 0;
 
     (void)memset(e, 0, sizeof(e));
@@ -384,11 +352,16 @@ static void table_add_bounds(struct nft *n)
 
 void ruleset_table(struct nft *n)
 {
+    const struct internet_range *ranges;
+    size_t count;
+
     nft_add_table(n);
     for (size_t i = 0; i < COUNT(sets); i++)
         nft_add_set(n, &sets[i], (uint32_t)i + 1);
-    set_add_ranges(n, SET_PRIVATE4, private4, COUNT(private4), 4);
-    set_add_ranges(n, SET_PRIVATE6, private6, COUNT(private6), 16);
+    ranges = internet_not4(&count);
+    set_add_ranges(n, SET_PRIVATE4, ranges, count, 4);
+    ranges = internet_not6(&count);
+    set_add_ranges(n, SET_PRIVATE6, ranges, count, 16);
     for (size_t i = 0; i < COUNT(chains); i++)
         nft_add_chain(n, &chains[i]);
     for (size_t i = 0; i < COUNT(rules); i++)
@@ -426,8 +399,8 @@ static int count_key(const uint8_t *key, size_t len, void *data)
     return 0;
 }
 
-static int check_ranges(int sock, const char *set, const struct range *ranges, size_t count,
-                        struct err *err)
+static int check_ranges(int sock, const char *set, const struct internet_range *ranges,
+                        size_t count, struct err *err)
 {
     size_t wanted = 0, found = 0;
     int r;
@@ -440,6 +413,8 @@ static int check_ranges(int sock, const char *set, const struct range *ranges, s
 
 int ruleset_table_is_whole(int sock, uint32_t *ret_hash, struct err *err)
 {
+    size_t count4, count6;
+    const struct internet_range *not4 = internet_not4(&count4), *not6 = internet_not6(&count6);
     uint32_t unused = HASH_BEGIN;
     int r;
 
@@ -450,8 +425,8 @@ int ruleset_table_is_whole(int sock, uint32_t *ret_hash, struct err *err)
     if (r == 1)
         r = check_rules(sock, over_rules, COUNT(over_rules), 1, &unused, err);
     if (r == 1)
-        r = check_ranges(sock, SET_PRIVATE4, private4, COUNT(private4), err);
+        r = check_ranges(sock, SET_PRIVATE4, not4, count4, err);
     if (r == 1)
-        r = check_ranges(sock, SET_PRIVATE6, private6, COUNT(private6), err);
+        r = check_ranges(sock, SET_PRIVATE6, not6, count6, err);
     return r;
 }
