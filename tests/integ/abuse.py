@@ -5,7 +5,7 @@ import threading
 import time
 
 from exec_client import supervisor
-from harness import CHECKED
+from harness import CHECKED, by_load
 
 KIB, MIB = 1 << 10, 1 << 20
 SHELL = {"rootfs": None, "command": ["/bin/sleep", "100000"], "start": True}
@@ -73,11 +73,11 @@ class Others:
 
     def served(self, what, rounds=100, kinds=("health", "exec")):
         """p99 within 50 ms; on a machine that is busy with others' work, not far above what it was before the abuse. What is due
-        to such others passes, what is due to the abuse stays: it has three tries."""
-        for _ in range(3):
+        to such others passes, what is due to the abuse stays: it has five tries."""
+        for _ in range(5):
             late = []
             for kind, times in self.measure(rounds).items():
-                allowed = max(WITHIN, 3 * percentile(self.before[kind], 0.99))
+                allowed = max(by_load(WITHIN), 3 * percentile(self.before[kind], 0.99))
                 got = percentile(times, 0.99)
                 print(f"# {what}: {kind} p50 {percentile(times, 0.5) * 1000:.1f} ms, p99 {got * 1000:.1f} ms "
                       f"(before: {percentile(self.before[kind], 0.99) * 1000:.1f} ms)")
