@@ -50,6 +50,7 @@ void sandbox_linger(struct sandbox *s, const char *why)
     if (!s->end.lingers)
         log_warn("sandbox", "id=%s has not ended: %s", s->id, why);
     s->end.lingers = true;
+    sandbox_answer_failed(s); /* a start that failed; while s->error says of what */
     if (why != s->error)
         (void)snprintf(s->error, sizeof(s->error), "%s", why);
     if (s->run.wanted || s->waiters.init != NULL) {
