@@ -42,17 +42,20 @@ static int sweep_take_lock(int dir_fd)
 }
 
 /* Takes the id range of its files, unless another process has it. Root inside may have chowned
- * `upper` to any id of the range; all lead to the same range. */
+ * `upper` to any id of the range; all lead to the same range. A removal that a crash cut off may
+ * have taken `upper` away already: then the registry says which range was kept for it. */
 static void sweep_take_ids(struct launcher *l, int dir_fd, const char *id, struct idrange *ret)
 {
     /* needed if the sandbox is kept and its removal was interrupted */
     auto_free char *owner = sandbox_owner(l, id);
     struct stat st;
+    uid_t base;
 
-    if (fstatat(dir_fd, "upper", &st, AT_SYMLINK_NOFOLLOW) < 0 || st.st_uid < IDRANGE_FIRST)
+    if (fstatat(dir_fd, "upper", &st, AT_SYMLINK_NOFOLLOW) == 0 && st.st_uid >= IDRANGE_FIRST)
+        base = st.st_uid - (st.st_uid - IDRANGE_FIRST) % IDRANGE_SIZE;
+    else if (owner == NULL || idrange_find(l->ids_fd, owner, &base, NULL) < 0)
         return;
-    (void)idrange_retake(l->ids_fd, st.st_uid - (st.st_uid - IDRANGE_FIRST) % IDRANGE_SIZE, owner,
-                         ret, NULL);
+    (void)idrange_retake(l->ids_fd, base, owner, ret, NULL);
 }
 
 static int sweep_kill(struct launcher *l, const char *id, bool aside)
