@@ -416,11 +416,14 @@ static int net_remove_rules(struct net *n, const struct net_setup *setup, struct
 /* Another program may remove the table just now, with the whole ruleset: then it is made again. */
 static int net_add_rules(struct net *n, const struct net_setup *setup, struct err *err)
 {
-    enum { TRIES = 32 }; /* a quarter of a second, if another program removes it every few ms */
+    /* Against a program that removes it every few ms, on a machine where that one always runs
+     * first: a number of tries would depend on how busy it is. */
+    enum { ADD_MS = 2000 };
     const struct ruleset_bounds bounds = net_bounds(n);
+    const int64_t end = clock_mono_ms() + ADD_MS;
     int r = -ENOENT;
 
-    for (int i = 0; r == -ENOENT && i < TRIES; i++) {
+    while (r == -ENOENT && clock_mono_ms() < end) {
         r = restore_table(n, err);
         if (r == 0)
             r = ruleset_add(n->nft, setup, &bounds, err);
