@@ -371,6 +371,8 @@ static int net_add_link(struct net *n, struct net_setup *setup, int ns_fd, struc
         r = link_ignore_ra(setup->link, err);
     if (r == 0 && setup->admin)
         r = frames_add(n->nft, setup->link, err);
+    if (r == 0)
+        r = host_forward(n, setup, err);
     if (r < 0)
         return r;
     if (setup->route6 && forward_get(setup->link, 6) == 0)
@@ -416,33 +418,17 @@ static int net_add_rules(struct net *n, const struct net_setup *setup, struct er
 {
     /* Against a program that removes it every few ms, on a machine where that one always runs
      * first: a number of tries would depend on how busy it is. */
-    enum { TRIES = 32, ADD_MS = 2000 };
+    enum { ADD_MS = 2000 };
     const struct ruleset_bounds bounds = net_bounds(n);
     const int64_t end = clock_mono_ms() + ADD_MS;
-    int r = -ENOENT, tries = 0;
+    int r = -ENOENT;
 
-    while (r == -ENOENT && (tries < TRIES || clock_mono_ms() < end)) {
-        tries++;
+    while (r == -ENOENT && clock_mono_ms() < end) {
         r = restore_table(n, err);
         if (r == 0)
             r = ruleset_add(n->nft, setup, &bounds, err);
         if (r == -ENOENT)
             n->whole = false;
-    }
-    return r;
-}
-
-/* The uplink is guarded by elements of the table, which may be removed just now, too. */
-static int net_add_forward(struct net *n, const struct net_setup *setup, struct err *err)
-{
-    enum { TRIES = 32 };
-    int r = host_forward(n, setup, err);
-
-    for (int i = 0; r == -ENOENT && i < TRIES; i++) {
-        n->whole = false;
-        r = net_add_rules(n, setup, err);
-        if (r == 0)
-            r = host_forward(n, setup, err);
     }
     return r;
 }
@@ -463,8 +449,6 @@ int net_add(struct net *n, struct net_setup *setup, int ns_fd, struct err *err)
     r = net_add_rules(n, setup, err);
     if (r == 0)
         r = net_add_link(n, setup, ns_fd, err);
-    if (r == 0)
-        r = net_add_forward(n, setup, err);
     if (r < 0) {
         (void)net_remove_rules(n, setup, NULL);
         return r;
